@@ -1,0 +1,13 @@
+# Warnings, linker and sanitizers for all of our code.
+add_compile_options(-Wall -Wextra -Wno-unused-parameter -Wno-comment)
+find_program(LLD ld.lld-22 ld.lld)
+if(LLD)
+  add_link_options(-fuse-ld=lld)
+  if(NOT EXISTS /usr/bin/ld.lld AND EXISTS /usr/lib/llvm-22/bin)
+    add_link_options(-B/usr/lib/llvm-22/bin)
+  endif()
+endif()
+if(TILERY_SANITIZE)
+  add_compile_options(-fsanitize=${TILERY_SANITIZE} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${TILERY_SANITIZE})
+endif()

@@ -1,0 +1,262 @@
+/* SPDX-FileCopyrightText: The Tilery authors
+ * SPDX-License-Identifier: Apache-2.0 */
+/* Tilery's public C interface (C11, stable ABI).
+ *
+ * Every function that can fail returns a tilery_status; the text of the last failure
+ * on the calling thread is tilery_error_message(). Strings returned by the library
+ * belong to the object they were asked of, or to the thread (errors, JSON results),
+ * and live until the next call of the same function on that thread.
+ * Handles are released by the matching _destroy, which accepts null.
+ */
+#ifndef TILERY_H
+#define TILERY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define TILERY_API __attribute__((visibility("default")))
+#else
+#define TILERY_API
+#endif
+
+/* ---- Errors ------------------------------------------------------------------ */
+
+typedef enum tilery_status {
+  TILERY_OK = 0,
+  TILERY_COMPILE_ERROR = 1, /* the kernel's source; message has file:line:col and a caret */
+  TILERY_CONFIG_ERROR = 2,  /* an option, a knob, an environment variable */
+  TILERY_TARGET_ERROR = 3,  /* the target lacks a feature, which the message names */
+  TILERY_LAUNCH_ERROR = 4,  /* arguments, grid, residency, a failed device assertion */
+  TILERY_PEER_ERROR = 5,    /* another rank died or failed */
+  TILERY_WAIT_TIMEOUT = 6,  /* a wait expired, or a deadlock was found */
+  TILERY_INTERNAL_ERROR = 7 /* a bug in tilery */
+} tilery_status;
+
+TILERY_API const char *tilery_error_message(void);
+TILERY_API const char *tilery_version(void);
+
+/* ---- Data types -------------------------------------------------------------- */
+
+typedef enum tilery_dtype {
+  TILERY_INT1 = 0,
+  TILERY_INT8 = 1,
+  TILERY_INT16 = 2,
+  TILERY_INT32 = 3,
+  TILERY_INT64 = 4,
+  TILERY_UINT8 = 5,
+  TILERY_UINT16 = 6,
+  TILERY_UINT32 = 7,
+  TILERY_UINT64 = 8,
+  TILERY_FP16 = 9,
+  TILERY_BF16 = 10,
+  TILERY_FP32 = 11,
+  TILERY_FP64 = 12,
+  TILERY_FP8E4NV = 13,
+  TILERY_FP8E5 = 14,
+  TILERY_SIGNAL = 15 /* 64-bit signal in symmetric memory */
+} tilery_dtype;
+
+/* Bytes of one element. */
+TILERY_API int64_t tilery_dtype_size(tilery_dtype dtype);
+
+/* ---- Worlds of ranks ----------------------------------------------------------
+ * A tilery_world is one rank's view of N ranks. It comes from
+ *   - tilery_world_init: this process is one rank of a job started by `tilery run`,
+ *     torchrun, Slurm or mpirun, or the only rank when nothing is configured; or
+ *   - tilery_group_create + tilery_group_rank: N ranks in this process, each driven by
+ *     one thread of the caller (the in-process world).
+ * Options are JSON objects; an unknown key is a TILERY_CONFIG_ERROR that names the
+ * nearest key. Null means {}.
+ */
+typedef struct tilery_world tilery_world;
+typedef struct tilery_group tilery_group;
+
+/* Keys: "rank", "size" (both or none), "master_addr", "master_port", "token",
+ * "mesh" ([sizes]), "heap_bytes", "timeout_s", "trace" (path). */
+TILERY_API tilery_status tilery_world_init(const char *options_json, tilery_world **world);
+
+/* Keys: "ranks" (required), "seed" (integer: reproducible schedule), "delay" (bool:
+ * remote writes and signals arrive late and reordered, within the memory model),
+ * "residency" (program instances that can be resident on one rank, 0 = no limit), "mesh",
+ * "heap_bytes", "timeout_s", "trace". */
+TILERY_API tilery_status tilery_group_create(const char *options_json, tilery_group **group);
+/* Binds `rank` of the group; call it once for each rank, from the thread that drives it. */
+TILERY_API tilery_status tilery_group_rank(tilery_group *group, int32_t rank,
+                                           tilery_world **world);
+/* Marks the group failed, so that the other ranks' waits end with TILERY_PEER_ERROR. */
+TILERY_API void tilery_group_abort(tilery_group *group, int32_t rank, const char *reason);
+TILERY_API void tilery_group_destroy(tilery_group *group);
+
+TILERY_API int32_t tilery_world_rank(const tilery_world *world);
+TILERY_API int32_t tilery_world_size(const tilery_world *world);
+/* Collective. Idempotent; never waits for a peer that is gone. Frees the handle. */
+TILERY_API tilery_status tilery_world_finalize(tilery_world *world);
+/* Host barrier over all ranks. timeout_s < 0: the world's timeout; 0: none. */
+TILERY_API tilery_status tilery_world_barrier(tilery_world *world, double timeout_s);
+/* Collective: every rank gets all ranks' `bytes` bytes, in rank order, in `received`
+ * (size * bytes). The host side uses it to agree on shapes, options and winners. */
+TILERY_API tilery_status tilery_world_all_gather_bytes(tilery_world *world, const void *sent,
+                                                       void *received, size_t bytes);
+/* JSON: {"rank","size","mesh","kind":"single|in-process|process","heap":{"bytes","used"},
+ * "timeout_s","trace"} */
+TILERY_API const char *tilery_world_describe(tilery_world *world);
+
+/* ---- Symmetric memory ---------------------------------------------------------
+ * Collective: all ranks call with the same `bytes` in the same order, else every rank
+ * gets a TILERY_LAUNCH_ERROR that lists the differing values. Zeroed on return; aligned
+ * to 4096 bytes. bytes may be 0. `label` names the object in errors. */
+TILERY_API tilery_status tilery_symmetric_alloc(tilery_world *world, size_t bytes,
+                                                const char *label, void **pointer);
+TILERY_API tilery_status tilery_symmetric_free(tilery_world *world, void *pointer);
+/* 1 when [pointer, pointer + bytes) lies in one live symmetric object of this rank. */
+TILERY_API int32_t tilery_symmetric_contains(const tilery_world *world, const void *pointer,
+                                             size_t bytes);
+/* Address on `rank` of the symmetric object at `pointer`, when the transport maps it. */
+TILERY_API tilery_status tilery_symmetric_at(tilery_world *world, void *pointer, int32_t rank,
+                                             void **peer);
+/* Host-side signal operations, `signal` is this rank's address. compare and signal_op are
+ * those of kernel_abi.h. */
+TILERY_API tilery_status tilery_signal_notify(tilery_world *world, uint64_t *signal, int32_t rank,
+                                              uint64_t value, int32_t signal_op);
+TILERY_API tilery_status tilery_signal_wait(tilery_world *world, uint64_t *signal, uint64_t value,
+                                            int32_t compare, double timeout_s);
+/* One-sided copies by the host; `destination` (put) or `source` (get) is this rank's address
+ * of a symmetric object. */
+TILERY_API tilery_status tilery_put(tilery_world *world, void *destination, const void *source,
+                                    size_t bytes, int32_t rank);
+TILERY_API tilery_status tilery_get(tilery_world *world, void *destination, const void *source,
+                                    size_t bytes, int32_t rank);
+
+/* ---- Functions (kernels as written) -------------------------------------------
+ * A tilery_function is a kernel's source; it is compiled for each combination of
+ * argument types, specialisations and constants at the first launch that needs it.
+ */
+typedef struct tilery_function tilery_function;
+
+/* From a file: module-level constants, imports of tilery.language and the jit functions of
+ * the same file are resolved by the front end. */
+TILERY_API tilery_status tilery_function_load(const char *path, const char *name,
+                                              tilery_function **function);
+/* From text with the names it uses (what Python's ty.jit calls). request JSON:
+ * {"source": text of the def, decorators included, "file": path, "line": first line,
+ *  "name": function name,
+ *  "bindings": {name: binding}}   globals and closure values that the source names
+ * binding: {"int": 3} {"float": 0.5} {"bool": true} {"str": "x"} {"none": null}
+ *  {"dtype": "fp32"} {"tuple": [binding...]} {"module": "tilery.language"}
+ *  {"builtin": "tilery.language.cdiv"} {"jit": {source, file, line, name, bindings}}
+ *  {"enum": "tilery.language.device.Compare.GE"}
+ * floats that JSON cannot hold are {"float": "inf" | "-inf" | "nan"};
+ * integers outside 53 bits are {"int": "9223372036854775807"}. */
+TILERY_API tilery_status tilery_function_create(const char *request_json,
+                                                tilery_function **function);
+TILERY_API void tilery_function_destroy(tilery_function *function);
+/* JSON: {"name","file","line","parameters":[{"name","constexpr":bool,"default":binding?,
+ * "do_not_specialize":bool}]} */
+TILERY_API const char *tilery_function_describe(const tilery_function *function);
+
+typedef enum tilery_arg_kind {
+  TILERY_ARG_POINTER = 0,   /* bits: address; dtype: element type */
+  TILERY_ARG_INT = 1,       /* bits: two's complement; dtype INT32, INT64 or UINT64 by value,
+                               or the one that the caller insists on */
+  TILERY_ARG_FLOAT = 2,     /* bits: a double; dtype FP32 unless the caller insists */
+  TILERY_ARG_BOOL = 3,      /* bits: 0 or 1 */
+  TILERY_ARG_CONST_INT = 4, /* constexpr parameters from here on */
+  TILERY_ARG_CONST_FLOAT = 5,
+  TILERY_ARG_CONST_BOOL = 6,
+  TILERY_ARG_CONST_NONE = 7,  /* also None given to an ordinary parameter */
+  TILERY_ARG_CONST_DTYPE = 8, /* dtype */
+  TILERY_ARG_CONST_OTHER = 9, /* bits: id from tilery_constant_intern */
+  TILERY_ARG_DEFAULT = 10     /* take the parameter's default */
+} tilery_arg_kind;
+
+typedef struct tilery_arg {
+  uint64_t bits;
+  uint8_t kind;      /* tilery_arg_kind */
+  uint8_t dtype;     /* tilery_dtype */
+  uint8_t symmetric; /* 1: must lie in the symmetric heap (checked); 0: found out by address */
+  uint8_t reserved;
+  uint32_t reserved2;
+  int64_t bytes; /* pointers: extent of the memory behind it in bytes, -1 if unknown */
+} tilery_arg;
+
+/* A constant that fits no inline kind, as a binding (see above). Equal texts give equal ids. */
+TILERY_API tilery_status tilery_constant_intern(const char *binding_json, uint64_t *id);
+
+/* Options of a launch that change the code, as JSON {"num_warps": 4, "num_stages": 3, ...};
+ * equal texts give equal handles, which live as long as the process. Unknown keys are a
+ * TILERY_CONFIG_ERROR with the nearest name. Null handle: the defaults. */
+typedef struct tilery_options tilery_options;
+TILERY_API tilery_status tilery_options_intern(const char *options_json,
+                                               const tilery_options **options);
+
+typedef struct tilery_launch {
+  int64_t grid[3];
+  const tilery_options *options;
+  void *stream;     /* the device's stream, null on CPU */
+  double timeout_s; /* for each wait; < 0: the world's */
+} tilery_launch;
+
+/* Compiles when needed, then runs the grid; returns when it has completed (CPU). `args` are
+ * in parameter order, constexpr ones included. world may be null for kernels that do not
+ * communicate. A grid of 0 does nothing. */
+TILERY_API tilery_status tilery_function_launch(tilery_function *function, tilery_world *world,
+                                                const tilery_launch *launch,
+                                                const tilery_arg *args, int32_t num_args);
+
+/* A compiled specialisation. */
+typedef struct tilery_kernel tilery_kernel;
+/* Compile without launching (args' addresses need not be valid, only their alignment and
+ * `symmetric` count). The kernel belongs to the function. */
+TILERY_API tilery_status tilery_function_compile(tilery_function *function,
+                                                 const tilery_options *options,
+                                                 const tilery_arg *args, int32_t num_args,
+                                                 tilery_kernel **kernel);
+/* From a signature as on the command line: "*fp32, symm *bf16, signal, i32, i32:16, 64, fp32"
+ * (types, `:16` divisible by 16, `:1` equal to 1, literals for constexpr parameters). */
+TILERY_API tilery_status tilery_function_compile_signature(tilery_function *function,
+                                                           const tilery_options *options,
+                                                           const char *signature,
+                                                           tilery_kernel **kernel);
+/* stage: "core" (after the front end), "linalg", "vector", "llvm", "asm", "metadata" (JSON:
+ * {"name","abi","scratch_bytes","suspends","communicates","parameters","sites","target",
+ * "key","cached"}). Null with an error for another. */
+TILERY_API const char *tilery_kernel_text(tilery_kernel *kernel, const char *stage);
+/* A relocatable object with `<name>` as the entry point, and the metadata beside it
+ * (path + ".json"). */
+TILERY_API tilery_status tilery_kernel_write_object(tilery_kernel *kernel, const char *path);
+
+/* ---- Operators -----------------------------------------------------------------
+ * The operator library (ops/): host side in C++, kernels in the kernel language.
+ */
+typedef struct tilery_tensor {
+  void *data;
+  const int64_t *shape;
+  const int64_t *strides; /* in elements; null: contiguous */
+  int32_t rank;
+  int32_t dtype;
+} tilery_tensor;
+
+/* JSON: [{"name","summary","tensors":[names],"options":{name:default}}] */
+TILERY_API const char *tilery_ops_list(void);
+/* Runs operator `name`. world may be null for the ones that do not communicate. */
+TILERY_API tilery_status tilery_op_call(const char *name, tilery_world *world,
+                                        const tilery_tensor *tensors, int32_t num_tensors,
+                                        const char *options_json);
+
+/* ---- Cache, diagnosis ----------------------------------------------------------- */
+
+/* JSON: {"path","entries","bytes"} */
+TILERY_API const char *tilery_cache_describe(void);
+TILERY_API tilery_status tilery_cache_clear(void);
+/* JSON: what was found, what was not and why: {"cpu":{...},"targets":[...],"world":{...}} */
+TILERY_API const char *tilery_doctor(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
