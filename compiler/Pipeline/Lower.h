@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// From a module of kernels (core + device, all calls inlined) to code for one target.
+#pragma once
+
+#include "compiler/Target/Target.h"
+#include "mlir/IR/DialectRegistry.h"
+
+#include <string>
+#include <vector>
+
+namespace tilery {
+
+/// Attributes of a kernel function. The first marks it on input, the others are results
+/// of lowering.
+inline constexpr llvm::StringLiteral kKernelAttr = "core.kernel";
+inline constexpr llvm::StringLiteral kScratchBytesAttr = "core.scratch_bytes"; // i64
+inline constexpr llvm::StringLiteral kSuspendsAttr = "core.suspends";          // unit
+inline constexpr llvm::StringLiteral kCommunicatesAttr = "core.communicates";  // unit
+inline constexpr llvm::StringLiteral kSitesAttr = "core.sites"; // array of [file, line, column]
+
+struct LowerOptions {
+  /// Stages whose text is kept in CompiledCode::text: "core" (after target-independent
+  /// simplification), "vector" (loops over vectors), "llvm", "asm".
+  std::vector<std::string> capture;
+  /// Print the time of each pass to stderr.
+  bool timePasses = false;
+  /// Print the module to stderr after the pass of this flag name ("convert-core-to-vector"),
+  /// or after each pass for "all".
+  std::string dumpAfter;
+};
+
+/// Every dialect and interface that lowering uses; call once on a registry.
+void registerLoweringDialects(mlir::DialectRegistry &registry);
+
+/// Lowers `module` in place and emits code. User errors were reported as MLIR diagnostics;
+/// the returned error then says only that lowering failed.
+llvm::Expected<CompiledCode> compileModule(mlir::ModuleOp module, const Target &target,
+                                           const LowerOptions &options = {});
+
+} // namespace tilery
