@@ -1,0 +1,95 @@
+# SPDX-FileCopyrightText: The Tilery authors
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays as kernel arguments: NumPy, DLPack, torch CPU tensors and tilery's symmetric tensors."""
+
+from __future__ import annotations
+
+from tilery.errors import LaunchError
+
+
+class ArrayArgument:
+    """What a launch must know of an array: where its memory is and what lies in it.
+
+    `low` and `nbytes` span all elements; the first element is at `low + offset`.
+    """
+
+    __slots__ = ("low", "nbytes", "offset", "dtype", "writable", "symmetric", "keep")
+
+    def __init__(self, low, nbytes, offset, dtype, writable, symmetric, keep):
+        self.low, self.nbytes, self.offset = low, nbytes, offset
+        self.dtype, self.writable, self.symmetric = dtype, writable, symmetric
+        self.keep = keep  # owns the memory
+
+    @property
+    def address(self) -> int:
+        return self.low + self.offset
+
+
+def from_value(name: str, value) -> ArrayArgument:
+    """`value` as an array argument; a LaunchError that names the argument when it is none.
+
+    Accepts C- or otherwise strided NumPy arrays (pass the strides to the kernel, as in Triton),
+    torch CPU tensors, anything with `__dlpack__` on the CPU, and tilery.Tensor.
+    """
+    import numpy as np
+
+    from tilery.tensor import Tensor
+
+    if isinstance(value, ArrayArgument):
+        return value
+    if isinstance(value, Tensor):
+        return value.argument()
+    if isinstance(value, np.ndarray):
+        return _from_numpy(name, value)
+    if hasattr(value, "data_ptr") and hasattr(value, "element_size"):
+        from tilery.interop import torch as interop
+        return interop.argument(name, value)
+    if hasattr(value, "__dlpack__"):
+        return _from_numpy(name, _through_dlpack(name, value))
+    if hasattr(value, "__array_interface__"):
+        return _from_numpy(name, np.asarray(value))
+    raise LaunchError(
+        f"argument '{name}' is a {type(value).__name__}; a kernel takes numbers, arrays (NumPy, "
+        "DLPack, torch), tilery tensors, and constants for tl.constexpr parameters")
+
+
+def _through_dlpack(name: str, value):
+    import numpy as np
+
+    device = value.__dlpack_device__() if hasattr(value, "__dlpack_device__") else (1, 0)
+    if device[0] != 1:
+        raise LaunchError(f"argument '{name}' is on device type {int(device[0])}, the kernel runs "
+                          "on the CPU")
+    try:
+        return np.from_dlpack(value)
+    except (BufferError, RuntimeError, TypeError) as error:
+        raise LaunchError(f"argument '{name}' cannot be taken over by DLPack: {error}") from None
+
+
+def _from_numpy(name: str, array) -> ArrayArgument:
+    from tilery.language import dtypes as dt
+
+    try:
+        element = dt.from_any(array.dtype)
+    except Exception:
+        raise LaunchError(f"argument '{name}' has element type {array.dtype}, which kernels do "
+                          "not know") from None
+    if not array.dtype.isnative:
+        raise LaunchError(f"argument '{name}' has the other byte order ({array.dtype.str})")
+    return checked(name, array.__array_interface__["data"][0], array.shape, array.strides, element,
+                   array.flags.writeable, array)
+
+
+def checked(name, address, shape, byte_strides, element, writable, keep) -> ArrayArgument:
+    """An argument after the checks that hold for every source of arrays."""
+    size = element.itemsize
+    if any(step < 0 for step, n in zip(byte_strides, shape) if n > 1):
+        strides = [step // size for step in byte_strides]
+        raise LaunchError(f"argument '{name}' has negative strides {strides}; pass a copy "
+                          "(np.ascontiguousarray)")
+    if address % size:
+        raise LaunchError(f"argument '{name}' is misaligned: address {address:#x} is no multiple "
+                          f"of the element size {size}; pass a copy")
+    empty = any(n == 0 for n in shape)
+    extent = 0 if empty else size + sum((n - 1) * step for n, step in zip(shape, byte_strides))
+    return ArrayArgument(address, extent, 0, element, writable, False, keep)

@@ -1,0 +1,298 @@
+# SPDX-FileCopyrightText: The Tilery authors
+# SPDX-License-Identifier: Apache-2.0
+"""`ty.jit`: kernels from Python functions, and their launch by the compiler or the interpreter."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import functools
+import itertools
+
+from tilery import _capi, bindings, knobs
+from tilery.errors import ConfigError, LaunchError, nearest
+from tilery.interpreter import state
+from tilery.records import Records
+
+# Launch keywords that are not parameters: compiler options, and how to launch.
+OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "debug",
+           "sanitize_overflow")
+LAUNCH_KEYWORDS = ("stream", "timeout", "grid", "warmup")
+_interpret: contextvars.ContextVar = contextvars.ContextVar("tilery_interpret", default=None)
+
+
+def interpreting() -> bool:
+    """Whether launches run in the interpreter now."""
+    if state.task() is not None:
+        return True
+    chosen = _interpret.get()
+    return knobs.get("TILERY_INTERPRET") if chosen is None else chosen
+
+
+@contextlib.contextmanager
+def interpret(enabled: bool = True):
+    """Within the block kernels run as plain Python, with all ranks interleaved.
+
+    A breakpoint or a print inside a kernel works. For several ranks it surrounds ty.spawn.
+
+    Example: `with ty.interpret(): kernel[(4,)](x, y)`.
+    """
+    token = _interpret.set(enabled)
+    try:
+        yield
+    finally:
+        _interpret.reset(token)
+
+
+def jit(fn=None, *, do_not_specialize=(), **ignored):
+    """Makes a kernel of a Python function: `kernel[grid](args..., META=...)`.
+
+    do_not_specialize: names or positions of integer parameters that are not specialised on 1
+    and on divisibility by 16.
+
+    Example::
+
+        @ty.jit
+        def double(x, n, BLOCK: tl.constexpr):
+            at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+            tl.store(x + at, 2 * tl.load(x + at, mask=at < n), mask=at < n)
+
+        double[(4,)](array, array.size, BLOCK=256)
+    """
+    if fn is None:
+        return functools.partial(jit, do_not_specialize=do_not_specialize, **ignored)
+    unknown = set(ignored) - {"version", "repr", "launch_metadata", "noinline", "debug",
+                              "do_not_specialize_on_alignment"}
+    if unknown:
+        name = sorted(unknown)[0]
+        raise ConfigError(f"ty.jit has no option '{name}'; {nearest(name, ['do_not_specialize'])}")
+    return JITFunction(fn, do_not_specialize)
+
+
+class JITFunction:
+    """A kernel; `kernel[grid](...)` launches it, a call inside another kernel inlines it."""
+
+    def __init__(self, fn, do_not_specialize=()):
+        functools.update_wrapper(self, fn)
+        self.fn, self.name = fn, fn.__name__
+        self.parameters = bindings.parameters(fn, do_not_specialize)
+        self.names = [p.name for p in self.parameters]
+        self.constant_flags = bytes(p.constexpr for p in self.parameters)
+        self._positions = {name: i for i, name in enumerate(self.names)}
+        self._handle = 0
+        self._watched: list = []
+        self._records: Records | None = None
+        self._last = None  # (options, records) of the last launch, for ir and asm
+
+    # -- source ------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def source(self) -> bindings.Source:
+        return bindings.Source(self.fn)
+
+    @property
+    def capture(self) -> bindings.Capture:
+        return bindings.Capture(self.fn, self.source.names())
+
+    @functools.cached_property
+    def written(self) -> set[str]:
+        return bindings.written_parameters(self.source, self.names)
+
+    def _native(self) -> int:
+        """The library's handle; made anew when a global that the source names has changed."""
+        if self._handle and not any(capture.changed() for capture in self._watched):
+            return self._handle
+        if self._handle:
+            _capi.library().tilery_function_destroy(self._handle)
+            self._handle = 0
+        request = bindings.request(self)
+        self._watched = [kernel.capture for kernel in _reachable(self)]
+        self._handle = _capi.handle_from("function_create", _capi.encode(request))
+        self._records = Records(self)
+        return self._handle
+
+    # -- launch ------------------------------------------------------------------------------
+
+    def __getitem__(self, grid):
+        return functools.partial(self.launch, grid)
+
+    def __call__(self, *args, **kwargs):
+        if not state.inside_kernel():
+            raise LaunchError(f"kernel '{self.name}' is launched with {self.name}[grid](...); "
+                              "a plain call works only inside another kernel")
+        from tilery.interpreter.launch import as_kernel
+        return as_kernel(self.fn)(*args, **kwargs)
+
+    def launch(self, grid, *args, **kwargs) -> None:
+        """Runs the kernel over `grid`; returns when it has completed.
+
+        `grid` is an integer, a tuple of up to three, or a function of the arguments by name.
+        Keywords beyond the parameters: num_warps, num_stages, stream, timeout (seconds for each
+        wait). Errors: CompileError, ConfigError, LaunchError, WaitTimeout, PeerError.
+        """
+        options, stream, timeout = 0, 0, -1.0
+        if kwargs or len(args) != len(self.names):
+            args, chosen = self._bind(args, kwargs)
+            stream = int(chosen.pop("stream", None) or 0)
+            timeout = float(chosen.pop("timeout", -1.0))
+            options = chosen
+        if type(grid) is not tuple or len(grid) != 3:
+            grid = self._grid(grid, args)
+        if interpreting():
+            return self._launch_interpreted(grid, args)
+        return self._launch_native(grid, args, options, stream, timeout)
+
+    def _launch_native(self, grid, args, options, stream, timeout) -> None:
+        from tilery.world import current
+
+        handle = self._native()
+        world = current(required=False)
+        if world is not None and world.kind != "native":
+            raise LaunchError(f"kernel '{self.name}' is compiled, but this rank belongs to an "
+                              "interpreted world; let ty.interpret() surround the launch too")
+        options = _options(options) if options else 0
+        records = self._records
+        self._last = (options, args)
+        status = _launcher().launch(handle, world.handle if world is not None else 0, grid, options,
+                                    stream, timeout, args, self.constant_flags, records.make)
+        if status:
+            _capi.check(status)
+
+    def _launch_interpreted(self, grid, args) -> None:
+        from tilery.interpreter.launch import Launch, as_kernel
+        from tilery.world import interpreter_world
+
+        _check_grid(grid)
+        launch = Launch(self.name, interpreter_world(), grid)
+        values = [launch.bind(p.name, self._array(p, value), p.constexpr)
+                  for p, value in zip(self.parameters, args)]
+        if 0 not in grid:
+            kernel = as_kernel(self.fn)
+            launch.run(lambda: kernel(*values))
+
+    def _array(self, parameter, value):
+        if parameter.constexpr or value is None or isinstance(value, (int, float, tuple, list)):
+            return value
+        from tilery.arguments import from_value
+        from tilery.language import dtypes, values
+
+        if values.is_literal(value) or isinstance(value, (dtypes.dtype, values.constexpr)):
+            return value
+        return from_value(parameter.name, value)
+
+    def _bind(self, args, kwargs):
+        """Arguments in parameter order, and the keywords that are options."""
+        if len(args) > len(self.names):
+            raise LaunchError(f"kernel '{self.name}' takes {len(self.names)} arguments, "
+                              f"got {len(args)}")
+        bound: list = list(args) + [_MISSING] * (len(self.names) - len(args))
+        chosen = {}
+        for name, value in kwargs.items():
+            at = self._positions.get(name)
+            if at is None:
+                if name not in OPTIONS and name not in LAUNCH_KEYWORDS:
+                    known = self.names + list(OPTIONS + LAUNCH_KEYWORDS[:2])
+                    raise ConfigError(f"kernel '{self.name}' has no parameter or option '{name}'; "
+                                      f"{nearest(name, known)}")
+                chosen[name] = value
+            elif bound[at] is not _MISSING:
+                raise LaunchError(f"kernel '{self.name}' got argument '{name}' twice")
+            else:
+                bound[at] = value
+        for at, parameter in enumerate(self.parameters):
+            if bound[at] is _MISSING:
+                if not parameter.has_default:
+                    raise LaunchError(f"kernel '{self.name}' needs argument '{parameter.name}'")
+                bound[at] = parameter.default
+        return tuple(bound), chosen
+
+    def _grid(self, grid, args) -> tuple[int, int, int]:
+        if callable(grid):
+            grid = grid(dict(zip(self.names, args)))
+        grid = grid if isinstance(grid, (tuple, list)) else (grid,)
+        if not 1 <= len(grid) <= 3:
+            raise LaunchError(f"a grid has 1 to 3 extents, got {len(grid)}")
+        return tuple(int(n) for n in itertools.chain(grid, (1,) * (3 - len(grid))))
+
+    # -- inspection -----------------------------------------------------------------------------
+
+    def warmup(self, *args, grid=(1,), **kwargs) -> "CompiledKernel":
+        """Compiles for these arguments without a launch."""
+        args, chosen = self._bind(args, kwargs)
+        for name in ("stream", "timeout", "grid", "warmup"):
+            chosen.pop(name, None)
+        self._native()
+        self._last = (_options(chosen), args)
+        return self._compiled()
+
+    def _compiled(self) -> "CompiledKernel":
+        handle = self._native()
+        if self._last is None:
+            raise LaunchError(f"kernel '{self.name}' was not launched or warmed up yet; "
+                              "its text depends on the arguments")
+        options, args = self._last
+        packed = self._records.pack(args)
+        return CompiledKernel(self.name, _capi.handle_from("function_compile", handle, options,
+                                                           packed, len(args)))
+
+    @property
+    def ir(self) -> "CompiledKernel":
+        """Texts of the last launch's stages: `kernel.ir["core"]`, "linalg", "vector", "llvm"."""
+        return self._compiled()
+
+    @property
+    def asm(self) -> "CompiledKernel":
+        """Machine code as text: `kernel.asm["asm"]`."""
+        return self._compiled()
+
+    def __repr__(self):
+        return f"<kernel '{self.name}'>"
+
+
+class CompiledKernel:
+    """One compiled specialisation; index it with the name of a stage."""
+
+    def __init__(self, name: str, handle: int):
+        self.name, self.handle = name, handle
+
+    def __getitem__(self, stage: str) -> str:
+        text = _capi.library().tilery_kernel_text(self.handle, stage.encode())
+        if text is None:
+            raise ConfigError(_capi.message())
+        return text.decode()
+
+
+_MISSING = object()
+
+
+def _reachable(kernel, found=None) -> list:
+    found = [] if found is None else found
+    if kernel not in found:
+        found.append(kernel)
+        for value in kernel.capture.values.values():
+            if isinstance(value, JITFunction):
+                _reachable(value, found)
+    return found
+
+
+@functools.cache
+def _launcher():
+    return _capi.launcher()
+
+
+@functools.lru_cache(maxsize=None)
+def _interned(text: bytes) -> int:
+    return _capi.handle_from("options_intern", text)
+
+
+def _options(chosen: dict) -> int:
+    chosen = {key: value for key, value in chosen.items() if key in OPTIONS}
+    return _interned(_capi.encode(dict(sorted(chosen.items())))) if chosen else 0
+
+
+def _check_grid(grid) -> None:
+    for extent in grid:
+        if not 0 <= extent < 1 << 31:
+            raise LaunchError(f"grid {tuple(grid)} is out of range; extents are 0 to {2**31 - 1}")
+
+

@@ -1,0 +1,107 @@
+# SPDX-FileCopyrightText: The Tilery authors
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments as tilery_arg records, for everything that _launch.c does not convert itself."""
+
+from __future__ import annotations
+
+import struct
+
+from tilery import _capi
+from tilery.errors import LaunchError
+
+# tilery_arg: bits, kind, dtype, symmetric, reserved, reserved2, bytes.
+_RECORD = struct.Struct("<QBBBBIq")
+POINTER, INT, FLOAT, BOOL = 0, 1, 2, 3
+CONST_INT, CONST_FLOAT, CONST_BOOL, CONST_NONE, CONST_DTYPE, CONST_OTHER, DEFAULT = range(4, 11)
+_INT32, _INT64, _UINT64, _FP32, _FP64 = 3, 4, 8, 11, 12
+
+
+def _pack(bits: int, kind: int, dtype: int = 0, symmetric: int = 0, nbytes: int = -1) -> bytes:
+    return _RECORD.pack(bits & (2**64 - 1), kind, dtype, symmetric, 0, 0, nbytes)
+
+
+def _double(value: float) -> int:
+    return struct.unpack("<Q", struct.pack("<d", value))[0]
+
+
+class Records:
+    """Makes the records of one kernel's arguments."""
+
+    def __init__(self, kernel):
+        self.kernel = kernel
+
+    def pack(self, args) -> bytes:
+        """The records of all arguments, one after the other."""
+        return b"".join(self.make(value, at) for at, value in enumerate(args))
+
+    def make(self, value, at: int) -> bytes:
+        """The record of argument number `at`."""
+        parameter = self.kernel.parameters[at]
+        constant = parameter.constexpr
+        from tilery.language.values import constexpr
+        if isinstance(value, constexpr):
+            value, constant = value.value, True
+        if value is None:
+            return _pack(0, CONST_NONE)
+        if isinstance(value, bool):
+            return _pack(int(value), CONST_BOOL if constant else BOOL)
+        if isinstance(value, int):
+            return _integer(parameter.name, value, constant)
+        if isinstance(value, float):
+            return _pack(_double(value), CONST_FLOAT if constant else FLOAT, _FP32)
+        return self._other(parameter, value, constant)
+
+    def _other(self, parameter, value, constant: bool) -> bytes:
+        import numpy as np
+
+        from tilery.arguments import from_value
+        from tilery.bindings import binding
+        from tilery.language import dtypes
+
+        if isinstance(value, dtypes.dtype):
+            return _pack(0, CONST_DTYPE, dtypes.CODES[value.name])
+        if isinstance(value, (np.number, np.bool_)):
+            return _numpy_scalar(value, constant)
+        if constant or isinstance(value, (str, tuple, list)):
+            bound = binding(value)
+            if bound is None:
+                raise LaunchError(f"argument '{parameter.name}' is a {type(value).__name__}, which "
+                                  "cannot be a constant of a kernel")
+            return _pack(_interned(bound), CONST_OTHER)
+        array = from_value(parameter.name, value)
+        if not array.writable and parameter.name in self.kernel.written:
+            raise LaunchError(f"argument '{parameter.name}' is read-only and the kernel writes to "
+                              "it; pass a writable copy")
+        return _pack(array.address, POINTER, dtypes.CODES[array.dtype.name], int(array.symmetric),
+                     array.nbytes)
+
+
+def _integer(name: str, value: int, constant: bool) -> bytes:
+    kind = CONST_INT if constant else INT
+    if -(2**31) <= value < 2**31:
+        return _pack(value, kind, _INT32)
+    if -(2**63) <= value < 2**63:
+        return _pack(value, kind, _INT64)
+    if 0 <= value < 2**64:
+        return _pack(value, kind, _UINT64)
+    raise LaunchError(f"argument '{name}' is {value}, which does not fit in 64 bits")
+
+
+def _numpy_scalar(value, constant: bool) -> bytes:
+    from tilery.language import dtypes
+
+    element = dtypes.from_any(value.dtype)
+    code = dtypes.CODES[element.name]
+    if element.is_bool():
+        return _pack(int(value), CONST_BOOL if constant else BOOL)
+    if element.is_int():
+        return _pack(int(value), CONST_INT if constant else INT, code)
+    return _pack(_double(float(value)), CONST_FLOAT if constant else FLOAT, code)
+
+
+def _interned(bound: dict) -> int:
+    import ctypes
+
+    result = ctypes.c_uint64()
+    _capi.call("constant_intern", _capi.encode(bound), ctypes.byref(result))
+    return result.value

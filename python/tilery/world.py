@@ -1,0 +1,283 @@
+# SPDX-FileCopyrightText: The Tilery authors
+# SPDX-License-Identifier: Apache-2.0
+"""Worlds of ranks from Python: init, spawn, symmetric allocation, barrier, finalize."""
+
+from __future__ import annotations
+
+import contextvars
+import ctypes
+import json
+import math
+import threading
+
+from tilery import _capi, knobs
+from tilery.errors import ConfigError, LaunchError, PeerError
+from tilery.tensor import Tensor
+
+_COMPARE = {"eq": 0, "ne": 1, "gt": 2, "le": 3, "lt": 4, "ge": 5}
+
+
+class NativeWorld:
+    """One rank's world in the library; the interpreter's World has the same methods."""
+
+    kind = "native"
+
+    def __init__(self, handle: int):
+        self.handle = handle
+        self.rank = _capi.library().tilery_world_rank(handle)
+        self.size = _capi.library().tilery_world_size(handle)
+
+    def describe(self) -> dict:
+        return json.loads(_capi.text_from("world_describe", self.handle))
+
+    def barrier(self, timeout: float | None = None) -> None:
+        _capi.call("world_barrier", self.handle, -1.0 if timeout is None else timeout)
+
+    def all_gather_bytes(self, data: bytes) -> list[bytes]:
+        """Every rank's bytes, in rank order; they may differ in length."""
+        lengths = self._gather_equal(len(data).to_bytes(8, "little"))
+        sizes = [int.from_bytes(text, "little") for text in lengths]
+        parts = self._gather_equal(data.ljust(max(sizes), b"\0")) if max(sizes) else lengths
+        return [part[:size] for part, size in zip(parts, sizes)]
+
+    def _gather_equal(self, data: bytes) -> list[bytes]:
+        received = ctypes.create_string_buffer(len(data) * self.size)
+        _capi.call("world_all_gather_bytes", self.handle, data, received, len(data))
+        return [received.raw[r * len(data):(r + 1) * len(data)] for r in range(self.size)]
+
+    def allocate(self, nbytes: int, label: str) -> int:
+        return _capi.handle_from("symmetric_alloc", self.handle, nbytes, label.encode())
+
+    def free(self, address: int) -> None:
+        _capi.call("symmetric_free", self.handle, address)
+
+    def peer(self, address: int, rank: int) -> int:
+        return _capi.handle_from("symmetric_at", self.handle, address, rank)
+
+    def notify(self, address: int, rank: int, value: int, add: bool) -> None:
+        _capi.call("signal_notify", self.handle, address, rank, value, int(add))
+
+    def wait(self, address: int, value: int, compare: str, timeout: float | None = None) -> None:
+        _capi.call("signal_wait", self.handle, address, value, _COMPARE[compare],
+                   -1.0 if timeout is None else timeout)
+
+    def trace_summary(self) -> dict:
+        """Seconds spent computing, waiting and transferring, of a traced world."""
+        function = _capi.library().tilery_world_trace_summary
+        function.restype, function.argtypes = ctypes.c_char_p, [ctypes.c_void_p]
+        text = function(self.handle)
+        if text is None:
+            raise LaunchError(_capi.message())
+        return json.loads(text)
+
+    def finalize(self) -> None:
+        if self.handle:
+            handle, self.handle = self.handle, 0
+            _capi.call("world_finalize", handle)
+
+
+class _Current(threading.local):
+    world = None
+
+
+_current = _Current()
+_process_world = None  # what ty.init() made, seen by all threads without a world of their own
+_process_lock = threading.Lock()
+
+
+def current(required: bool = True):
+    """The world of the calling rank: the spawned one, else the one of ty.init()."""
+    from tilery.interpreter import state
+
+    task = state.task()
+    if task is not None:
+        return task.world
+    world = _current.world or _process_world
+    if world is None and required:
+        world = init()
+    return world
+
+
+def init(**options):
+    """Joins the world of this process and returns it; a second call returns the same.
+
+    Options: rank, size (both or none), master_addr, master_port, token, mesh, heap_bytes,
+    timeout_s, trace. Without them the launcher's variables decide (torchrun, Slurm, MPI); else
+    it is a world of one rank. Errors: ConfigError (options), PeerError (a rank is missing).
+
+    Example: `ty.init(); print(ty.rank(), ty.num_ranks())`.
+    """
+    global _process_world
+    from tilery.kernels import interpreting
+
+    with _process_lock:
+        if _process_world is not None:
+            return _process_world
+        if interpreting():
+            _process_world = _interpreted_alone(options)
+        else:
+            if not options:
+                from tilery.interop.torch import initialised_ranks
+                options = initialised_ranks() or {}
+            _process_world = NativeWorld(_capi.handle_from("world_init", _capi.encode(options)))
+        return _process_world
+
+
+def _interpreted_alone(options):
+    from tilery.interpreter import world as interpreted
+
+    if options.get("size", 1) != 1:
+        raise ConfigError("the interpreter runs all ranks in one process; use "
+                          f"ty.spawn(fn, ranks={options['size']})")
+    return interpreted.World(interpreted.Group(1, timeout=knobs.get("TILERY_TIMEOUT_S")), 0)
+
+
+def interpreter_world():
+    """The world in which a launch by the interpreter runs now."""
+    from tilery.interpreter import world as interpreted
+
+    world = current(required=False)
+    if isinstance(world, interpreted.World):
+        return world
+    if world is not None and world.size > 1:
+        raise LaunchError("the interpreter cannot run in a compiled world of "
+                          f"{world.size} ranks; let ty.interpret() surround ty.spawn")
+    global _interpreted
+    if _interpreted is None:
+        _interpreted = _interpreted_alone({})
+    return _interpreted
+
+
+_interpreted = None
+
+
+def spawn(fn, ranks: int, args=(), *, seed=None, delay: bool = False, residency: int = 0,
+          timeout: float | None = None, mesh=None, heap_bytes: int | None = None,
+          trace: str | None = None) -> list:
+    """Runs `fn(*args)` once for each of `ranks` ranks in this process; returns their results.
+
+    seed: makes the schedule reproducible. delay: remote writes and signals arrive late and
+    reordered, as far as the memory model allows. residency: program instances that fit on one
+    rank at once (0: no limit). timeout: seconds for each wait. trace: file of the timeline.
+    Raises what the first failing rank raised.
+
+    Example: `ty.spawn(lambda: ty.rank(), ranks=2)` is `[0, 1]`.
+    """
+    from tilery.interpreter import state
+    from tilery.kernels import interpreting
+
+    if not isinstance(ranks, int) or ranks < 1:
+        raise ConfigError(f"ty.spawn needs ranks >= 1, not {ranks!r}")
+    if state.task() is not None or _current.world is not None:
+        raise ConfigError("ty.spawn cannot be called from a rank of another world")
+    timeout = knobs.get("TILERY_TIMEOUT_S") if timeout is None else timeout
+    if seed is None and knobs.get("TILERY_SEED") >= 0:
+        seed = knobs.get("TILERY_SEED")
+    if interpreting():
+        from tilery.interpreter import world as interpreted
+        return interpreted.spawn(fn, ranks, args, seed=seed, delay=delay, residency=residency,
+                                 timeout=timeout, mesh=mesh)
+    options = {"ranks": ranks, "seed": seed, "delay": delay or None, "residency": residency or None,
+               "timeout_s": timeout, "mesh": mesh, "heap_bytes": heap_bytes, "trace": trace}
+    options = {key: value for key, value in options.items() if value is not None}
+    return _spawn_native(fn, ranks, args, options)
+
+
+def _spawn_native(fn, ranks: int, args, options: dict) -> list:
+    group = _capi.handle_from("group_create", _capi.encode(options))
+    results, errors = [None] * ranks, []
+    ready = threading.Barrier(ranks)
+
+    def drive(rank: int) -> None:
+        world = None
+        try:
+            world = _current.world = NativeWorld(_capi.handle_from("group_rank", group, rank))
+            ready.wait()
+            results[rank] = fn(*args)
+            world.finalize()
+        except BaseException as error:
+            errors.append((rank, error))
+            ready.abort()
+            _capi.library().tilery_group_abort(group, rank, str(error).encode())
+        finally:
+            _current.world = None
+
+    threads = [threading.Thread(target=contextvars.copy_context().run, args=(drive, rank),
+                                name=f"rank {rank}")
+               for rank in range(ranks)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    _capi.library().tilery_group_destroy(group)
+    if errors:
+        consequences = (PeerError, threading.BrokenBarrierError)
+        causes = [error for _, error in errors if not isinstance(error, consequences)]
+        raise (causes or [error for _, error in errors])[0]
+    return results
+
+
+def rank(axis: int = -1) -> int:
+    """This rank, or its index along one axis of the mesh."""
+    return _axis(axis)[0]
+
+
+def num_ranks(axis: int = -1) -> int:
+    """Number of ranks of the world, or along one axis of the mesh."""
+    return _axis(axis)[1]
+
+
+def _axis(axis: int) -> tuple[int, int]:
+    world = current()
+    if axis == -1:
+        return world.rank, world.size
+    mesh = world.describe()["mesh"]
+    if not 0 <= axis < len(mesh):
+        raise LaunchError(f"axis {axis} does not exist in mesh {mesh}")
+    return world.rank // math.prod(mesh[axis + 1:]) % mesh[axis], mesh[axis]
+
+
+def barrier(timeout: float | None = None) -> None:
+    """Waits until every rank is here; `timeout` in seconds, None for the world's."""
+    current().barrier(timeout)
+
+
+def finalize() -> None:
+    """Leaves the world of ty.init(); may be called twice, waits for nobody who is gone."""
+    global _process_world
+    with _process_lock:
+        world, _process_world = _process_world, None
+    if world is not None:
+        world.finalize()
+
+
+def _allocate(shape, dtype, label: str) -> Tensor:
+    from tilery.language import dtypes
+
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    if any(int(n) < 0 for n in shape):
+        raise LaunchError(f"'{label}' cannot have shape {list(shape)}; extents are >= 0")
+    element = dtypes.from_any(dtype)
+    world = current()
+    address = world.allocate(math.prod(shape) * element.itemsize, label)
+    return Tensor(world, address, shape, element, label)
+
+
+def zeros(shape, dtype, name: str = "tensor") -> Tensor:
+    """Collective: a symmetric tensor of zeros; all ranks ask for the same size in one order.
+
+    `name` is what errors call it. Errors: LaunchError that lists the ranks' differing sizes.
+    """
+    return _allocate(shape, dtype, name)
+
+
+def empty(shape, dtype, name: str = "tensor") -> Tensor:
+    """Like `zeros`; symmetric memory is always zeroed."""
+    return _allocate(shape, dtype, name)
+
+
+def signals(count: int, name: str = "signals") -> Tensor:
+    """Collective: `count` 64-bit signals, all 0."""
+    from tilery.language import dtypes
+
+    return _allocate((count,), dtypes.signal, name)
