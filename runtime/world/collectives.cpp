@@ -1,0 +1,139 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// Host-side collectives. All are rounds of one kind: every rank fills its mailbox, arrives, waits
+// until all have arrived, and reads. Mailboxes alternate, so one barrier a round is enough: a
+// rank that is a round ahead writes to the other set.
+#include "runtime/world/world.h"
+
+#include <cstring>
+
+namespace tilery::rt {
+
+static CollectiveHeader makeHeader(CollectiveKind kind, std::string_view label = "",
+                                   uint64_t a = 0, uint64_t b = 0, uint64_t c = 0) {
+  CollectiveHeader header = {};
+  header.kind = kind;
+  header.values[0] = a;
+  header.values[1] = b;
+  header.values[2] = c;
+  std::memcpy(header.label, label.data(), std::min(label.size(), sizeof(header.label) - 1));
+  return header;
+}
+
+static std::string describe(const CollectiveHeader &header) {
+  switch (header.kind) {
+  case CollectiveKind::Barrier: return "barrier";
+  case CollectiveKind::AllGather: return fmt::format("all-gather of {} bytes", header.values[0]);
+  case CollectiveKind::Allocate:
+    return fmt::format("allocation of {} bytes for '{}'", header.values[0], header.label);
+  case CollectiveKind::Free:
+    return fmt::format("free of '{}' at offset {}", header.label, header.values[0]);
+  case CollectiveKind::Launch:
+    return fmt::format("launch of '{}' with grid ({}, {}, {})", header.label, header.values[0],
+                       header.values[1], header.values[2]);
+  }
+  return "?";
+}
+
+void World::checkAgreement(const CollectiveHeader &mine) const {
+  bool agree = true;
+  for (int rank = 0; rank < size(); ++rank) {
+    const CollectiveHeader &theirs = domain->control.mailbox(rank, hostEpoch).header;
+    agree &= std::memcmp(&mine, &theirs, sizeof(mine)) == 0;
+  }
+  if (agree)
+    return;
+  std::string text;
+  for (int rank = 0; rank < size(); ++rank)
+    text += fmt::format("\n  rank {}: {}", rank,
+                        describe(domain->control.mailbox(rank, hostEpoch).header));
+  raise(TILERY_LAUNCH_ERROR,
+        "the ranks disagree about a collective operation:{}\nhint: all ranks must make the same "
+        "calls with the same sizes in the same order",
+        text);
+}
+
+std::string World::describeMissing(const Predicate &predicate, const std::string &what) const {
+  std::string missing;
+  for (int rank = 0; rank < size(); ++rank)
+    if (!compareSignal(predicate.seen(rank), predicate.value, predicate.compare))
+      missing += fmt::format("{}{}", missing.empty() ? "" : ", ", rank);
+  return fmt::format("rank {} (host) waits in {} for ranks {}", self, what, missing);
+}
+
+void World::arrive(double timeout, const std::string &what) {
+  uint64_t *arrivals = domain->control.hostArrivals;
+  ++hostEpoch;
+  // release: pairs with the acquire in Predicate::seen, so that peers see our mailbox.
+  __atomic_store_n(arrivals + self, hostEpoch, __ATOMIC_RELEASE);
+  if (!domain->scheduler)
+    domain->ringAll();
+  Predicate predicate{arrivals, size(), hostEpoch, TILERY_CMP_GE};
+  domain->control.rank(self).activity.set("waits in " + what);
+  waitOn({predicate, Deadline::after(timeout < 0 ? timeoutSeconds() : timeout),
+          [=, this] { return describeMissing(predicate, what); }});
+  domain->control.rank(self).activity.set("");
+}
+
+void World::collective(CollectiveHeader header, const void *payload, size_t bytes,
+                       double timeout) {
+  requireUsable();
+  // arrive() advances the epoch; readers use the advanced one.
+  Mailbox &box = domain->control.mailbox(self, hostEpoch + 1);
+  box.header = header;
+  if (bytes)
+    std::memcpy(box.payload, payload, bytes);
+  arrive(timeout, describe(header));
+  checkAgreement(header);
+}
+
+void World::barrier(double timeout) {
+  collective(makeHeader(CollectiveKind::Barrier), nullptr, 0, timeout);
+}
+
+void World::allGather(const void *sent, void *received, size_t bytes) {
+  size_t done = 0;
+  do {
+    size_t part = std::min(bytes - done, Mailbox::PayloadBytes);
+    collective(makeHeader(CollectiveKind::AllGather, "", bytes, done),
+               static_cast<const char *>(sent) + done, part);
+    for (int rank = 0; rank < size(); ++rank)
+      if (part)
+        std::memcpy(static_cast<char *>(received) + size_t(rank) * bytes + done,
+                    domain->control.mailbox(rank, hostEpoch).payload, part);
+    done += part;
+  } while (done < bytes);
+}
+
+void *World::allocate(size_t bytes, std::string_view label) {
+  collective(makeHeader(CollectiveKind::Allocate, label, bytes), nullptr, 0);
+  size_t offset = layout.allocate(bytes, std::string(label));
+  if (offset == HeapLayout::NoSpace)
+    raise(TILERY_LAUNCH_ERROR,
+          "symmetric object '{}' of {} bytes does not fit: the heap of each rank has {} bytes, of "
+          "which {} are used\nhint: set heap_bytes or TILERY_HEAP_BYTES",
+          label, bytes, heapBytes, layout.usedBytes());
+  return base + offset;
+}
+
+void World::free(void *pointer) {
+  requireUsable();
+  size_t offset = size_t(static_cast<char *>(pointer) - base);
+  const SymmetricObject *object = inHeap(pointer) ? layout.startingAt(offset) : nullptr;
+  if (!object)
+    raise(TILERY_LAUNCH_ERROR, "{} is not the start of a symmetric object of rank {}",
+          static_cast<const void *>(pointer), self);
+  collective(makeHeader(CollectiveKind::Free, object->label, offset), nullptr, 0);
+  // Nobody uses it any more, and it is zero again before anybody can get it: allocate() is a
+  // collective that we have yet to reach.
+  domain->heaps[size_t(self)].discard(offset, object->reserved());
+  layout.free(offset);
+}
+
+void World::agreeOnLaunch(std::string_view kernel, const int64_t grid[3]) {
+  collective(makeHeader(CollectiveKind::Launch, kernel, uint64_t(grid[0]), uint64_t(grid[1]),
+                        uint64_t(grid[2])),
+             nullptr, 0);
+}
+
+} // namespace tilery::rt

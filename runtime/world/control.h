@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// The block of memory through which the ranks of a world coordinate: doorbells, barrier cells,
+// mailboxes and the failure record. It lies in shared memory in the process world, so it holds
+// no pointers, and all-zero bytes are its initial state.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace tilery::rt {
+
+enum class RankState : uint32_t { Absent = 0, Live, Finalized, Dead };
+
+/// A short text that others may read at any time; torn reads only garble a report.
+class SharedText {
+public:
+  void set(std::string_view text);
+  std::string get() const;
+
+private:
+  static constexpr size_t Words = 12;
+  std::atomic<uint64_t> words[Words];
+};
+
+struct alignas(64) RankCell {
+  /// Futex word that the rank's thread sleeps on.
+  std::atomic<uint32_t> doorbell;
+  std::atomic<uint32_t> sleeping;
+  std::atomic<RankState> state;
+  std::atomic<int32_t> pid;
+  /// What the rank does now, for the reports of the others.
+  SharedText activity;
+};
+
+struct FailureRecord {
+  /// 0: none; 1: being written; 2: can be read.
+  std::atomic<uint32_t> stage;
+  int32_t rank; // -1: no rank in particular (a deadlock)
+  int32_t kind;
+  char text[8180];
+};
+
+enum class CollectiveKind : uint32_t { Barrier = 1, AllGather, Allocate, Free, Launch };
+
+struct CollectiveHeader {
+  CollectiveKind kind;
+  uint32_t reserved;
+  uint64_t values[3];
+  char label[64];
+};
+
+struct Mailbox {
+  static constexpr size_t PayloadBytes = 16384;
+  CollectiveHeader header;
+  alignas(64) unsigned char payload[PayloadBytes];
+};
+
+/// Addresses inside the block, which starts at `memory`.
+class Control {
+public:
+  Control() = default;
+  Control(void *memory, int size);
+  static size_t bytes(int size);
+
+  RankCell &rank(int index) const { return ranks[index]; }
+  Mailbox &mailbox(int index, uint64_t epoch) const { return boxes[(epoch & 1) * size + index]; }
+
+  FailureRecord *failure = nullptr;
+  /// How many host collectives, and device barriers, each rank has reached.
+  uint64_t *hostArrivals = nullptr;
+  uint64_t *deviceArrivals = nullptr;
+
+private:
+  int size = 0;
+  RankCell *ranks = nullptr;
+  Mailbox *boxes = nullptr;
+};
+
+} // namespace tilery::rt

@@ -1,0 +1,146 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// Options, failure record and doorbells of a world.
+#include "runtime/world/domain.h"
+
+#include "runtime/base/futex.h"
+#include "runtime/base/knobs.h"
+#include "runtime/world/seeded_scheduler.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+namespace tilery::rt {
+
+static constexpr int MaxRanks = 1024;
+
+static void checkMesh(const WorldOptions &options) {
+  int64_t product = 1;
+  for (int extent : options.mesh) {
+    if (extent < 1)
+      raise(TILERY_CONFIG_ERROR, "mesh [{}] has an extent below 1", fmt::join(options.mesh, ", "));
+    product *= extent;
+  }
+  if (product != options.ranks)
+    raise(TILERY_CONFIG_ERROR, "mesh [{}] has {} ranks, the world has {}",
+          fmt::join(options.mesh, ", "), product, options.ranks);
+}
+
+WorldOptions resolveOptions(WorldOptions options) {
+  if (options.ranks < 1 || options.ranks > MaxRanks)
+    raise(TILERY_CONFIG_ERROR, "a world has 1 to {} ranks, not {}", MaxRanks, options.ranks);
+  if (options.residency < 0)
+    raise(TILERY_CONFIG_ERROR, "residency is {}, it must be 0 (no limit) or more",
+          options.residency);
+  if (options.mesh.empty())
+    options.mesh = {options.ranks};
+  checkMesh(options);
+  if (options.heapBytes == 0)
+    options.heapBytes = size_t(std::max<int64_t>(knobs().heapBytes, 4096));
+  options.heapBytes = (options.heapBytes + 4095) / 4096 * 4096;
+  if (options.timeoutSeconds < 0)
+    options.timeoutSeconds = std::max(0.0, knobs().timeoutSeconds);
+  if (options.trace.empty())
+    options.trace = knobs().trace;
+  if (options.delay && !options.seed)
+    options.seed = 0;
+  return options;
+}
+
+Domain::Domain(WorldKind kind, WorldOptions given) : kind(kind), options(std::move(given)) {}
+Domain::~Domain() = default;
+
+void fullFence() {
+#if defined(__SANITIZE_THREAD__)
+  static std::atomic<int> word;
+  word.fetch_add(1);
+#else
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
+}
+
+void Domain::ring(int rank) {
+  RankCell &cell = control.rank(rank);
+  // Pairs with the fence in Doorbell::sleep: either we see it asleep, or it sees our write.
+  fullFence();
+  if (cell.sleeping.load(std::memory_order_relaxed) == 0)
+    return;
+  cell.doorbell.fetch_add(1, std::memory_order_release);
+  futexWakeAll(cell.doorbell);
+}
+
+void Domain::ringAll() {
+  for (int rank = 0; rank < size(); ++rank)
+    ring(rank);
+}
+
+void Domain::fail(int rank, tilery_status kind, std::string_view text) {
+  FailureRecord &record = *control.failure;
+  uint32_t none = 0;
+  if (!record.stage.compare_exchange_strong(none, 1))
+    return;
+  record.rank = rank;
+  record.kind = kind;
+  size_t length = std::min(text.size(), sizeof(record.text) - 1);
+  std::memcpy(record.text, text.data(), length);
+  record.text[length] = 0;
+  record.stage.store(2, std::memory_order_release);
+  ringAll();
+  if (scheduler)
+    scheduler->failureHappened();
+}
+
+void Domain::raiseFailure(int self, const std::string &waitingFor) const {
+  const FailureRecord &record = *control.failure;
+  // The writer may be between the two stages; it may also have died there.
+  for (int i = 0; i < 1000 && record.stage.load(std::memory_order_acquire) != 2; ++i)
+    usleep(100);
+  if (record.stage.load(std::memory_order_acquire) != 2)
+    raise(TILERY_PEER_ERROR, "another rank failed");
+  auto kind = static_cast<tilery_status>(record.kind);
+  if (record.rank < 0)
+    throw Error(kind, record.text);
+  if (record.rank == self)
+    raise(kind, "this world failed earlier: {}", record.text);
+  std::string suffix = waitingFor.empty() ? "" : "\n  meanwhile " + waitingFor;
+  // A peer that died is said to have died, not to have failed.
+  if (kind == TILERY_PEER_ERROR)
+    raise(TILERY_PEER_ERROR, "{}{}", record.text, suffix);
+  raise(TILERY_PEER_ERROR, "rank {} failed: {}: {}{}", record.rank, kindName(kind), record.text,
+        suffix);
+}
+
+int Domain::rankOf(const void *pointer) const {
+  for (size_t rank = 0; rank < heaps.size(); ++rank)
+    if (heaps[rank].contains(pointer))
+      return int(rank);
+  return -1;
+}
+
+static std::string describeRank(const RankCell &cell) {
+  switch (cell.state.load(std::memory_order_relaxed)) {
+  case RankState::Absent: return "has not joined the world";
+  case RankState::Finalized: return "has finalized";
+  case RankState::Dead: return "is dead";
+  case RankState::Live: break;
+  }
+  std::string activity = cell.activity.get();
+  return activity.empty() ? "is outside tilery" : activity;
+}
+
+std::string Domain::describePeers(int self) const {
+  constexpr int MaxListed = 16;
+  std::string text;
+  int listed = 0;
+  for (int rank = 0; rank < size(); ++rank) {
+    if (rank == self)
+      continue;
+    if (++listed > MaxListed)
+      return text + fmt::format("\n  ... and {} more ranks", size() - 1 - MaxListed);
+    text += fmt::format("\n  rank {} {}", rank, describeRank(control.rank(rank)));
+  }
+  return text;
+}
+
+} // namespace tilery::rt

@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// The end of a world, and the collective that merges the ranks' timelines.
+#include "runtime/world/idle_wait.h"
+#include "runtime/world/world.h"
+
+#include "runtime/base/log.h"
+
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+namespace tilery::rt {
+
+static std::string partPath(const std::string &path, int rank) {
+  return fmt::format("{}.rank{}.part", path, rank);
+}
+
+static bool writeFile(const std::string &path, const std::string &text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  return bool(file.flush());
+}
+
+[[noreturn]] static void failWriting(const std::string &path) {
+  raise(TILERY_CONFIG_ERROR, "cannot write the timeline to '{}': {}", path, std::strerror(errno));
+}
+
+void World::mergeTrace(const std::string &path) const {
+  std::vector<std::string> parts;
+  for (int rank = 0; rank < size(); ++rank) {
+    std::ifstream file(partPath(path, rank), std::ios::binary);
+    std::stringstream text;
+    text << file.rdbuf();
+    // A rank that died has left no part.
+    if (file && !text.str().empty())
+      parts.push_back(text.str());
+    std::remove(partPath(path, rank).c_str());
+  }
+  if (!writeFile(path, wrapTrace(parts)))
+    failWriting(path);
+}
+
+void World::writeTrace(const std::string &path) {
+  bool written = writeFile(partPath(path, self), trace.toJson(self));
+  barrier();
+  if (!written)
+    failWriting(path);
+  if (self == 0)
+    mergeTrace(path);
+  barrier();
+}
+
+// Peers need nothing from a rank that has finalized, except that timelines are merged when all
+// are written, so a rank that is late, gone or failed costs at most the timeout, and no error.
+void World::awaitFinalize() {
+  uint64_t *arrivals = domain->control.hostArrivals;
+  constexpr uint64_t Finalizing = uint64_t(1) << 63;
+  __atomic_store_n(arrivals + self, Finalizing, __ATOMIC_RELEASE);
+  if (!domain->scheduler)
+    domain->ringAll();
+  Predicate predicate{arrivals, size(), Finalizing, TILERY_CMP_GE};
+  domain->control.rank(self).activity.set("has begun to finalize");
+  HostWait wait{predicate, Deadline::after(timeoutSeconds()), [&] {
+                  return fmt::format("rank {} waits for the others to finalize", self);
+                }};
+  if (domain->scheduler) {
+    domain->scheduler->wait(self, wait);
+    return;
+  }
+  IdleWait idle(*domain, self);
+  auto ready = [&] { return predicate.holds() || domain->failed(); };
+  while (!ready())
+    if (wait.deadline.passed(idle.pause(ready))) {
+      warn(fmt::format("rank {} finalized without the others:{}", self,
+                       domain->describePeers(self)));
+      return;
+    }
+}
+
+void World::finalize() {
+  if (finalized)
+    return;
+  const std::string &path = domain->options.trace;
+  bool traced = !path.empty() && writeFile(partPath(path, self), trace.toJson(self));
+  if (!domain->failed())
+    awaitFinalize();
+  finalized = true;
+  domain->control.rank(self).state.store(RankState::Finalized, std::memory_order_release);
+  if (domain->scheduler)
+    domain->scheduler->leave(self);
+  if (traced && self == 0)
+    mergeTrace(path);
+  else if (!path.empty() && !traced)
+    failWriting(path);
+}
+
+} // namespace tilery::rt

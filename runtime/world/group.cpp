@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// Worlds within one process.
+#include "runtime/world/world.h"
+
+#include "runtime/base/knobs.h"
+
+namespace tilery::rt {
+
+static std::shared_ptr<Domain> makeLocalDomain(WorldKind kind, WorldOptions options) {
+  auto domain = std::make_shared<Domain>(kind, resolveOptions(std::move(options)));
+  domain->controlMemory = Mapping::anonymous(Control::bytes(domain->size()));
+  domain->control = Control(domain->controlMemory.data(), domain->size());
+  for (int rank = 0; rank < domain->size(); ++rank)
+    domain->heaps.push_back(Mapping::anonymous(domain->options.heapBytes));
+  if (domain->options.seed)
+    domain->scheduler = std::make_unique<SeededScheduler>(*domain, *domain->options.seed);
+  return domain;
+}
+
+Group::Group(WorldOptions options) {
+  if (!options.seed && knobs().seed >= 0)
+    options.seed = uint64_t(knobs().seed);
+  domain = makeLocalDomain(WorldKind::InProcess, std::move(options));
+}
+
+std::unique_ptr<World> Group::bind(int rank) {
+  if (rank < 0 || rank >= size())
+    raise(TILERY_CONFIG_ERROR, "rank {} is out of range: the group has {} ranks", rank, size());
+  if (domain->control.rank(rank).state.load() != RankState::Absent)
+    raise(TILERY_CONFIG_ERROR, "rank {} of the group is bound already", rank);
+  return std::make_unique<World>(domain, rank);
+}
+
+void Group::abort(int rank, std::string_view reason) {
+  domain->fail(rank, TILERY_LAUNCH_ERROR, reason);
+}
+
+uint64_t Group::scheduleHash() const {
+  return domain->scheduler ? domain->scheduler->hash() : 0;
+}
+
+std::unique_ptr<World> makeSingleWorld(WorldOptions options) {
+  options.ranks = 1;
+  return std::make_unique<World>(makeLocalDomain(WorldKind::Single, std::move(options)), 0);
+}
+
+std::string World::describeJson() const {
+  const WorldOptions &options = domain->options;
+  return fmt::format(R"({{"rank":{},"size":{},"mesh":[{}],"kind":"{}","heap":{{"bytes":{},)"
+                     R"("used":{}}},"timeout_s":{},"trace":{}}})",
+                     self, size(), fmt::join(options.mesh, ","), kindText(), options.heapBytes,
+                     layout.usedBytes(), options.timeoutSeconds, quoteJson(options.trace));
+}
+
+} // namespace tilery::rt

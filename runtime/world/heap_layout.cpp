@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// First-fit placement of symmetric objects.
+#include "runtime/world/heap_layout.h"
+
+namespace tilery::rt {
+
+size_t SymmetricObject::reserved() const {
+  size_t pages = bytes / HeapLayout::Alignment + (bytes % HeapLayout::Alignment != 0);
+  return (pages == 0 ? 1 : pages) * HeapLayout::Alignment;
+}
+
+size_t HeapLayout::allocate(size_t bytes, std::string label) {
+  if (bytes > capacity)
+    return NoSpace;
+  SymmetricObject object{0, bytes, std::move(label)};
+  for (const auto &[offset, other] : objects) {
+    if (offset - object.offset >= object.reserved())
+      break;
+    object.offset = offset + other.reserved();
+  }
+  if (object.reserved() > capacity - object.offset)
+    return NoSpace;
+  size_t offset = object.offset;
+  objects.emplace(offset, std::move(object));
+  return offset;
+}
+
+const SymmetricObject *HeapLayout::find(size_t offset, size_t bytes) const {
+  auto next = objects.upper_bound(offset);
+  if (next == objects.begin())
+    return nullptr;
+  const SymmetricObject &object = std::prev(next)->second;
+  size_t inside = offset - object.offset;
+  bool fits = inside <= object.bytes && bytes <= object.bytes - inside;
+  return fits ? &object : nullptr;
+}
+
+const SymmetricObject *HeapLayout::startingAt(size_t offset) const {
+  auto found = objects.find(offset);
+  return found == objects.end() ? nullptr : &found->second;
+}
+
+size_t HeapLayout::usedBytes() const {
+  size_t total = 0;
+  for (const auto &[offset, object] : objects)
+    total += object.reserved();
+  return total;
+}
+
+} // namespace tilery::rt

@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// How a rank's thread idles: a short spin, then sleep on its doorbell. Compiled kernels also
+// change memory by plain atomics that ring no bell, so sleep is cut into naps.
+#pragma once
+
+#include "runtime/base/clock.h"
+#include "runtime/world/domain.h"
+
+#include <algorithm>
+
+namespace tilery::rt {
+
+class IdleWait {
+public:
+  /// `longestNapNs` bounds how late a change without a ring is noticed.
+  IdleWait(Domain &domain, int rank, int64_t longestNapNs = 4'000'000);
+
+  /// Idles once, unless `ready()`; returns the time.
+  template <typename Ready> int64_t pause(Ready ready) {
+    int64_t now = nowNs();
+    if (idleSince == 0)
+      idleSince = now;
+    if (now - idleSince < spinNs)
+      spin();
+    else
+      nap(ready);
+    return now;
+  }
+  /// Something happened: spin again next time.
+  void reset() {
+    idleSince = 0;
+    napNs = FirstNapNs;
+  }
+
+private:
+  static constexpr int64_t FirstNapNs = 50'000;
+
+  static void spin() {
+    for (int i = 0; i < 32; ++i)
+      __builtin_ia32_pause();
+  }
+  template <typename Ready> void nap(Ready ready) {
+    uint32_t ticket = cell.doorbell.load(std::memory_order_acquire);
+    cell.sleeping.store(1, std::memory_order_relaxed);
+    // Pairs with the fence in Domain::ring.
+    fullFence();
+    if (!ready())
+      sleep(ticket);
+    cell.sleeping.store(0, std::memory_order_relaxed);
+  }
+  void sleep(uint32_t ticket);
+
+  RankCell &cell;
+  int64_t longestNapNs;
+  int64_t spinNs;
+  int64_t idleSince = 0;
+  int64_t napNs = FirstNapNs;
+};
+
+} // namespace tilery::rt

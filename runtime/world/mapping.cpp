@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// Sparse mappings by mmap and memfd_create.
+#include "runtime/world/mapping.h"
+
+#include "runtime/base/error.h"
+
+#include <cstring>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <utility>
+
+namespace tilery::rt {
+
+static constexpr int Access = PROT_READ | PROT_WRITE;
+
+[[noreturn]] static void failMapping(size_t bytes, const char *what) {
+  raise(TILERY_CONFIG_ERROR,
+        "cannot {} {} bytes for the symmetric heap: {}\nhint: set TILERY_HEAP_BYTES to a smaller "
+        "size, or raise the limit on address space (ulimit -v)",
+        what, bytes, std::strerror(errno));
+}
+
+static char *map(size_t bytes, int flags, int file) {
+  void *memory = mmap(nullptr, bytes, Access, flags | MAP_NORESERVE, file, 0);
+  if (memory == MAP_FAILED)
+    failMapping(bytes, "reserve");
+  // A dump of sparse terabytes helps nobody.
+  madvise(memory, bytes, MADV_DONTDUMP);
+  return static_cast<char *>(memory);
+}
+
+Mapping Mapping::anonymous(size_t bytes) {
+  Mapping result;
+  result.memory = map(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+  result.bytes = bytes;
+  return result;
+}
+
+Mapping Mapping::sharedFile(size_t bytes, const char *label) {
+  int file = memfd_create(label, MFD_CLOEXEC);
+  if (file < 0 || ftruncate(file, off_t(bytes)) != 0) {
+    if (file >= 0)
+      close(file);
+    failMapping(bytes, "create a shared file of");
+  }
+  return fromDescriptor(file, bytes);
+}
+
+Mapping Mapping::fromDescriptor(int descriptor, size_t bytes) {
+  Mapping result;
+  result.file = descriptor;
+  result.memory = map(bytes, MAP_SHARED, descriptor);
+  result.bytes = bytes;
+  return result;
+}
+
+Mapping::~Mapping() {
+  if (memory)
+    munmap(memory, bytes);
+  if (file >= 0)
+    close(file);
+}
+
+void Mapping::discard(size_t offset, size_t length) {
+  if (length == 0)
+    return;
+  int advice = file >= 0 ? MADV_REMOVE : MADV_DONTNEED;
+  if (madvise(memory + offset, length, advice) != 0)
+    std::memset(memory + offset, 0, length);
+}
+
+void Mapping::swap(Mapping &other) {
+  std::swap(memory, other.memory);
+  std::swap(bytes, other.bytes);
+  std::swap(file, other.file);
+}
+
+} // namespace tilery::rt

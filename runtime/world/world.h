@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// One rank's view of a world of ranks: symmetric memory, signals and host-side collectives.
+#pragma once
+
+#include "runtime/trace/trace.h"
+#include "runtime/world/domain.h"
+#include "runtime/world/heap_layout.h"
+#include "runtime/world/seeded_scheduler.h"
+#include "runtime/world/transport.h"
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace tilery::rt {
+
+class World {
+public:
+  World(std::shared_ptr<Domain> domain, int rank);
+  /// Leaves without waiting for anyone; finalize() is the polite way.
+  ~World();
+  World(const World &) = delete;
+
+  int rank() const { return self; }
+  int size() const { return domain->size(); }
+  const char *kindText() const;
+  double timeoutSeconds() const { return domain->options.timeoutSeconds; }
+  /// This rank, or the world size, along one mesh axis; axis -1: over all axes.
+  int axisRank(int axis) const;
+  int axisSize(int axis) const;
+
+  // Collectives: every rank makes the same calls in the same order. timeout < 0: the world's.
+  void barrier(double timeout = -1);
+  void allGather(const void *sent, void *received, size_t bytes);
+  void *allocate(size_t bytes, std::string_view label);
+  void free(void *pointer);
+  /// Raises a LaunchError when the ranks are about to run different grids.
+  void agreeOnLaunch(std::string_view kernel, const int64_t grid[3]);
+  /// Idempotent; does not wait for a rank that is gone, nor when the world has failed.
+  void finalize();
+
+  bool contains(const void *pointer, size_t bytes) const;
+  /// Cheaper: the address lies in the part of this rank's heap that is in use or was.
+  bool inHeap(const void *pointer) const {
+    return size_t(static_cast<const char *>(pointer) - base) < heapBytes;
+  }
+  void *at(void *local, int rank) const;
+  /// The same without checks.
+  void *translate(void *local, int rank) const {
+    return domain->heaps[size_t(rank)].data() + (static_cast<char *>(local) - base);
+  }
+  /// "'ready'[3]": label and index in units of 8 bytes.
+  std::string describeSignal(const uint64_t *signal) const;
+  /// "signal 'ready'[3]: expected == 8, seen 7".
+  std::string describeWait(const Predicate &predicate) const;
+
+  // The host's own one-sided operations; addresses are this rank's.
+  void notify(uint64_t *signal, int rank, uint64_t value, int32_t op);
+  void wait(const uint64_t *signal, uint64_t value, int32_t compare, double timeout = -1);
+  void put(void *destination, const void *source, size_t bytes, int rank);
+  void get(void *destination, const void *source, size_t bytes, int rank);
+
+  /// Raises when the world has failed or this rank has finalized.
+  void requireUsable() const;
+  /// Marks the world failed and raises: others get a PeerError.
+  [[noreturn]] void failWith(const Error &error);
+
+  std::string describeJson() const;
+  /// Collective: merges all ranks' events into one file.
+  void writeTrace(const std::string &path);
+
+  const std::shared_ptr<Domain> domain;
+  const std::unique_ptr<Transport> transport;
+  Trace trace;
+  /// Device-side barriers that this rank has begun.
+  uint64_t deviceBarriers = 0;
+  StackPool stacks;
+
+private:
+  void waitOn(const HostWait &wait);
+  void waitIdly(const HostWait &wait);
+  void collective(CollectiveHeader header, const void *payload, size_t bytes, double timeout = -1);
+  void arrive(double timeout, const std::string &what);
+  void checkAgreement(const CollectiveHeader &mine) const;
+  std::string describeMissing(const Predicate &predicate, const std::string &what) const;
+  void checkRank(int rank) const;
+  size_t checkedOffset(const void *pointer, size_t bytes, const char *what) const;
+  void awaitFinalize();
+  void mergeTrace(const std::string &path) const;
+
+  const int self;
+  char *const base;
+  const size_t heapBytes;
+  HeapLayout layout;
+  uint64_t hostEpoch = 0;
+  bool finalized = false;
+};
+
+/// N ranks in this process, each driven by a thread of the caller.
+class Group {
+public:
+  explicit Group(WorldOptions options);
+  /// Once for each rank.
+  std::unique_ptr<World> bind(int rank);
+  void abort(int rank, std::string_view reason);
+  int size() const { return domain->size(); }
+  /// Equal for equal schedules of a seeded group; 0 without a seed.
+  uint64_t scheduleHash() const;
+
+private:
+  std::shared_ptr<Domain> domain;
+};
+
+/// A world of one rank in this process.
+std::unique_ptr<World> makeSingleWorld(WorldOptions options);
+
+} // namespace tilery::rt
