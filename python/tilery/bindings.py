@@ -17,6 +17,10 @@ _MODULES = ("tilery", "tilery.language", "tilery.language.core", "tilery.languag
             "tilery.language.shmem", "tilery.language.libdevice")
 
 
+# Functions of the kernel language whose result is a pointer made of their first argument.
+_POINTER_CALLS = ("make_block_ptr", "make_tensor_descriptor", "advance", "symm_at", "where")
+
+
 class Source:
     """Text of a function: `text` from its first decorator on, at `line` of `file`."""
 
@@ -171,7 +175,8 @@ def written_parameters(source: Source, names: list[str]) -> set[str]:
                 for target in node.targets:
                     for part in ast.walk(target):
                         if isinstance(part, ast.Name):
-                            reaches[part.id] = reaches.get(part.id, set()) | of(_pointer(node.value))
+                            before = reaches.get(part.id, set())
+                            reaches[part.id] = before | of(_pointer(node.value))
     written = set()
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Call) and node.args:
@@ -185,7 +190,7 @@ def _pointer(node):
     """The part of an assigned expression that can be a pointer: not what a load returns."""
     if isinstance(node, ast.Call):
         called = getattr(node.func, "attr", "")
-        if called not in ("make_block_ptr", "make_tensor_descriptor", "advance", "symm_at", "where"):
+        if called not in _POINTER_CALLS:
             return ast.Constant(0)
         return node.args[0] if node.args else ast.Constant(0)
     if isinstance(node, ast.BinOp):

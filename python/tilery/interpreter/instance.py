@@ -118,8 +118,9 @@ class Instance(Task):
         def describe(task):
             failing = int(np.flatnonzero(~holds(words, expected))[0])
             writers = self.world.writers_of(place)
-            return (f"rank {self.rank}, kernel '{self.kernel}', {location.short(task.greenlet.gr_frame)}, "
-                    f"instance {self.program_id}: waits for signal '{place.name}'[{index + failing}] "
+            at = location.short(task.greenlet.gr_frame)
+            return (f"rank {self.rank}, kernel '{self.kernel}', {at}, instance "
+                    f"{self.program_id}: waits for signal '{place.name}'[{index + failing}] "
                     f"{compare} {value}, sees {words[failing]}; {writers}")
 
         self.scheduler.block(Condition(lambda: bool(np.all(holds(words, expected))), describe))

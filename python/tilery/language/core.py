@@ -46,5 +46,6 @@ def _method(function):
 
 for _name in "reshape view ravel permute trans broadcast_to expand_dims split gather".split():
     setattr(tensor, _name, _method(getattr(_shapes, _name)))
-for _function in (abs, cdiv, exp, exp2, log, log2, cos, sin, sqrt, rsqrt, sigmoid, floor, ceil, erf):
+for _function in (abs, cdiv, exp, exp2, log, log2, cos, sin, sqrt, rsqrt, sigmoid, floor, ceil,
+                  erf):
     setattr(tensor, _function.__name__, _method(_function))

@@ -46,7 +46,8 @@ def _choice(value, kind, what: str):
     if isinstance(value, str) and value.lower() in names:
         return kind[value.upper()]
     if isinstance(value, enum.Enum):
-        raise CompileError(f"{what} takes a {kind.__name__}, not {type(value).__name__}.{value.name}")
+        raise CompileError(f"{what} takes a {kind.__name__}, not "
+                           f"{type(value).__name__}.{value.name}")
     raise CompileError(f"{what} takes one of {', '.join(names)}, not {value!r}")
 
 
@@ -141,7 +142,8 @@ def wait(sig, count=1, scope="sys", semantic="acquire", waitValue=1, cmp="eq") -
     here = state.instance()
     here.memory_step()
     if count > 0:
-        here.wait(pointer.place, index, count, _unsigned(waitValue, "waitValue of dl.wait"), compare)
+        value = _unsigned(waitValue, "waitValue of dl.wait")
+        here.wait(pointer.place, index, count, value, compare)
     return tensor(np.int32(0), dt.int32)
 
 

@@ -1,0 +1,99 @@
+# SPDX-FileCopyrightText: The Tilery authors
+# SPDX-License-Identifier: Apache-2.0
+"""All-gather: every rank's shard to every rank, by pushing or by pulling.
+
+Every launch advances an epoch that each instance keeps in device memory, so that calls follow
+each other without a reset by the host. Staging is double buffered: a peer's slot is written in
+epoch e only after that peer has entered e - 1, that is, has finished e - 2 and its reads.
+"""
+
+import tilery as ty
+import tilery.language as tl
+import tilery.language.device as dl
+
+
+@ty.jit
+def enter(entered, epoch):
+    """Tells every rank that this one has finished all launches before `epoch`."""
+    if tl.program_id(0) == 0:
+        for peer in range(0, dl.num_ranks()):
+            dl.notify(entered + dl.rank(), peer, signal=epoch, sig_op="set")
+
+
+@ty.jit
+def copy(destination, source, n, BLOCK: tl.constexpr):
+    """Copies `n` elements within this rank."""
+    lanes = tl.arange(0, BLOCK)
+    for start in range(0, n, BLOCK):
+        at = start + lanes
+        tl.store(destination + at, tl.load(source + at, mask=at < n), mask=at < n)
+
+
+@ty.jit
+def part_of(length, part):
+    """How many of `length` elements this instance moves, in parts of `part`."""
+    start = tl.program_id(0) * part
+    return tl.maximum(tl.minimum(part, length - start), 0)
+
+
+@ty.jit
+def all_gather_push(x, out, stage, entered, ready, epochs, n, total, capacity,
+                    BLOCK: tl.constexpr):
+    """out[total] = the ranks' shards in rank order; grid (instances,), each moves its part.
+
+    Rank r holds min(n, total - r * n) elements, at least 0. stage: symmetric,
+    [2, ranks, capacity >= n]; entered: [ranks] signals; ready: [ranks, instances] signals;
+    epochs: int64 [instances], all starting at 0.
+    """
+    pid = tl.program_id(0)
+    parts = tl.num_programs(0)
+    rank = dl.rank()
+    world = dl.num_ranks()
+    epoch = tl.load(epochs + pid) + 1
+    enter(entered, epoch)
+    slot = stage + (epoch % 2) * world * capacity
+    part = tl.cdiv(n, parts).to(tl.int64)
+    start = pid * part
+    own = tl.minimum(n, total - rank.to(tl.int64) * n)
+    for step in range(0, world):
+        peer = (rank + step) % world
+        dl.wait(entered + peer, waitValue=epoch - 1, cmp="ge")
+        dl.put_signal(slot + rank.to(tl.int64) * capacity + start, x + start, part_of(own, part),
+                      peer, ready + rank * parts + pid, epoch, "set")
+    for step in range(0, world):
+        owner = (rank - step + world) % world
+        length = tl.minimum(n, total - owner.to(tl.int64) * n)
+        dl.wait(ready + owner * parts + pid, waitValue=epoch, cmp="ge")
+        copy(out + owner.to(tl.int64) * n + start, slot + owner.to(tl.int64) * capacity + start,
+             part_of(length, part), BLOCK)
+    tl.store(epochs + pid, epoch)
+
+
+@ty.jit
+def all_gather_pull(x, out, stage, entered, ready, epochs, n, total, capacity,
+                    BLOCK: tl.constexpr):
+    """Like all_gather_push, but each rank offers its shard and the others fetch it.
+
+    stage: symmetric, [2, capacity >= n].
+    """
+    pid = tl.program_id(0)
+    parts = tl.num_programs(0)
+    rank = dl.rank()
+    world = dl.num_ranks()
+    epoch = tl.load(epochs + pid) + 1
+    enter(entered, epoch)
+    slot = stage + (epoch % 2) * capacity
+    part = tl.cdiv(n, parts).to(tl.int64)
+    start = pid * part
+    own = tl.minimum(n, total - rank.to(tl.int64) * n)
+    # Peers may still fetch what epoch - 2 left in this slot.
+    dl.wait(entered, world, waitValue=epoch - 1, cmp="ge")
+    copy(slot + start, x + start, part_of(own, part), BLOCK)
+    for step in range(0, world):
+        dl.notify(ready + rank * parts + pid, (rank + step) % world, signal=epoch, sig_op="set")
+    for step in range(0, world):
+        owner = (rank + step) % world
+        length = tl.minimum(n, total - owner.to(tl.int64) * n)
+        dl.wait(ready + owner * parts + pid, waitValue=epoch, cmp="ge")
+        dl.get(out + owner.to(tl.int64) * n + start, slot + start, part_of(length, part), owner)
+    tl.store(epochs + pid, epoch)

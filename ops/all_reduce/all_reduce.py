@@ -1,0 +1,123 @@
+# SPDX-FileCopyrightText: The Tilery authors
+# SPDX-License-Identifier: Apache-2.0
+"""All-reduce (sum): one-shot for short messages, two-shot for long ones.
+
+Both add in rank order in the accumulator's type, so that they give the same bits, on every
+rank and for every message size.
+Every launch advances an epoch that each instance keeps in device memory, so that calls follow
+each other without a reset by the host. Staging is double buffered: a peer's slot is written in
+epoch e only after that peer has entered e - 1, that is, has finished e - 2 and its reads.
+"""
+
+import tilery as ty
+import tilery.language as tl
+import tilery.language.device as dl
+
+
+@ty.jit
+def enter(entered, epoch):
+    """Tells every rank that this one has finished all launches before `epoch`."""
+    if tl.program_id(0) == 0:
+        for peer in range(0, dl.num_ranks()):
+            dl.notify(entered + dl.rank(), peer, signal=epoch, sig_op="set")
+
+
+@ty.jit
+def copy(destination, source, n, BLOCK: tl.constexpr):
+    """Copies `n` elements within this rank."""
+    lanes = tl.arange(0, BLOCK)
+    for start in range(0, n, BLOCK):
+        at = start + lanes
+        tl.store(destination + at, tl.load(source + at, mask=at < n), mask=at < n)
+
+
+@ty.jit
+def part_of(length, part):
+    """How many of `length` elements this instance moves, in parts of `part`."""
+    start = tl.program_id(0) * part
+    return tl.maximum(tl.minimum(part, length - start), 0)
+
+
+@ty.jit
+def add_up(out, slot, n, capacity, ACC: tl.constexpr, BLOCK: tl.constexpr):
+    """out[n] = sum in rank order of the n elements that each rank left in slot[rank]."""
+    lanes = tl.arange(0, BLOCK)
+    for begin in range(0, n, BLOCK):
+        at = begin + lanes
+        acc = tl.zeros((BLOCK,), dtype=ACC)
+        for source in range(0, dl.num_ranks()):
+            acc += tl.load(slot + source.to(tl.int64) * capacity + at, mask=at < n,
+                           other=0).to(ACC)
+        tl.store(out + at, acc, mask=at < n)
+
+
+@ty.jit
+def all_reduce_one_shot(x, out, stage, entered, ready, epochs, n, capacity,
+                        ACC: tl.constexpr, BLOCK: tl.constexpr):
+    """out[n] = sum over ranks of x[n]; every rank sends all of x to all and adds up itself.
+
+    stage: symmetric, [2, ranks, capacity >= n]; entered: [ranks] signals; ready: [ranks,
+    instances] signals; epochs: int64 [instances], all starting at 0; grid (instances,).
+    """
+    pid = tl.program_id(0)
+    parts = tl.num_programs(0)
+    rank = dl.rank()
+    world = dl.num_ranks()
+    epoch = tl.load(epochs + pid) + 1
+    enter(entered, epoch)
+    slot = stage + (epoch % 2) * world * capacity
+    part = tl.cdiv(n, parts).to(tl.int64)
+    start = pid * part
+    own = part_of(n, part)
+    for step in range(0, world):
+        peer = (rank + 1 + step) % world
+        dl.wait(entered + peer, waitValue=epoch - 1, cmp="ge")
+        dl.put_signal(slot + rank.to(tl.int64) * capacity + start, x + start, own, peer,
+                      ready + rank * parts + pid, epoch, "set")
+    for source in range(0, world):
+        dl.wait(ready + source * parts + pid, waitValue=epoch, cmp="ge")
+    add_up(out + start, slot + start, own, capacity, ACC, BLOCK)
+    tl.store(epochs + pid, epoch)
+
+
+@ty.jit
+def all_reduce_two_shot(x, out, stage, gathered, entered, ready, done, epochs, n, capacity,
+                        ACC: tl.constexpr, BLOCK: tl.constexpr):
+    """Like all_reduce_one_shot; each rank adds up its shard of cdiv(n, ranks) and sends it on.
+
+    stage and gathered: symmetric, [2, ranks, capacity >= shard]; done: signals like ready.
+    """
+    pid = tl.program_id(0)
+    parts = tl.num_programs(0)
+    rank = dl.rank()
+    world = dl.num_ranks()
+    epoch = tl.load(epochs + pid) + 1
+    enter(entered, epoch)
+    slot = stage + (epoch % 2) * world * capacity
+    result = gathered + (epoch % 2) * world * capacity
+    shard = tl.cdiv(n, world).to(tl.int64)
+    part = tl.cdiv(shard, parts)
+    start = pid * part
+    for step in range(0, world):
+        peer = (rank + 1 + step) % world
+        first = peer.to(tl.int64) * shard
+        dl.wait(entered + peer, waitValue=epoch - 1, cmp="ge")
+        dl.put_signal(slot + rank.to(tl.int64) * capacity + start, x + first + start,
+                      part_of(tl.minimum(shard, n - first), part), peer,
+                      ready + rank * parts + pid, epoch, "set")
+    for source in range(0, world):
+        dl.wait(ready + source * parts + pid, waitValue=epoch, cmp="ge")
+    first = rank.to(tl.int64) * shard
+    own = part_of(tl.minimum(shard, n - first), part)
+    add_up(out + first + start, slot + start, own, capacity, ACC, BLOCK)
+    for step in range(1, world):
+        peer = (rank + step) % world
+        dl.put_signal(result + rank.to(tl.int64) * capacity + start, out + first + start, own,
+                      peer, done + rank * parts + pid, epoch, "set")
+    for step in range(1, world):
+        owner = (rank - step + world) % world
+        begin = owner.to(tl.int64) * shard
+        dl.wait(done + owner * parts + pid, waitValue=epoch, cmp="ge")
+        copy(out + begin + start, result + owner.to(tl.int64) * capacity + start,
+             part_of(tl.minimum(shard, n - begin), part), BLOCK)
+    tl.store(epochs + pid, epoch)

@@ -1,0 +1,95 @@
+# SPDX-FileCopyrightText: The Tilery authors
+# SPDX-License-Identifier: Apache-2.0
+"""All-to-all of equal blocks: block p of rank r becomes block r of rank p.
+
+Every launch advances an epoch that each instance keeps in device memory, so that calls follow
+each other without a reset by the host. Staging is double buffered: a peer's slot is written in
+epoch e only after that peer has entered e - 1, that is, has finished e - 2 and its reads.
+"""
+
+import tilery as ty
+import tilery.language as tl
+import tilery.language.device as dl
+
+
+@ty.jit
+def enter(entered, epoch):
+    """Tells every rank that this one has finished all launches before `epoch`."""
+    if tl.program_id(0) == 0:
+        for peer in range(0, dl.num_ranks()):
+            dl.notify(entered + dl.rank(), peer, signal=epoch, sig_op="set")
+
+
+@ty.jit
+def copy(destination, source, n, BLOCK: tl.constexpr):
+    """Copies `n` elements within this rank."""
+    lanes = tl.arange(0, BLOCK)
+    for start in range(0, n, BLOCK):
+        at = start + lanes
+        tl.store(destination + at, tl.load(source + at, mask=at < n), mask=at < n)
+
+
+@ty.jit
+def part_of(length, part):
+    """How many of `length` elements this instance moves, in parts of `part`."""
+    start = tl.program_id(0) * part
+    return tl.maximum(tl.minimum(part, length - start), 0)
+
+
+@ty.jit
+def all_to_all_push(x, out, stage, entered, ready, epochs, n, capacity, BLOCK: tl.constexpr):
+    """out[ranks, n]: row r is what rank r had for this rank in its x[ranks, n].
+
+    stage: symmetric, [2, ranks, capacity >= n]; entered: [ranks] signals; ready: [ranks,
+    instances] signals; epochs: int64 [instances], all starting at 0; grid (instances,).
+    """
+    pid = tl.program_id(0)
+    parts = tl.num_programs(0)
+    rank = dl.rank()
+    world = dl.num_ranks()
+    epoch = tl.load(epochs + pid) + 1
+    enter(entered, epoch)
+    slot = stage + (epoch % 2) * world * capacity
+    part = tl.cdiv(n, parts).to(tl.int64)
+    start = pid * part
+    own = part_of(n, part)
+    for step in range(0, world):
+        peer = (rank + step) % world
+        dl.wait(entered + peer, waitValue=epoch - 1, cmp="ge")
+        dl.put_signal(slot + rank.to(tl.int64) * capacity + start,
+                      x + peer.to(tl.int64) * n + start, own, peer,
+                      ready + rank * parts + pid, epoch, "set")
+    for step in range(0, world):
+        source = (rank - step + world) % world
+        dl.wait(ready + source * parts + pid, waitValue=epoch, cmp="ge")
+        copy(out + source.to(tl.int64) * n + start,
+             slot + source.to(tl.int64) * capacity + start, own, BLOCK)
+    tl.store(epochs + pid, epoch)
+
+
+@ty.jit
+def all_to_all_pull(x, out, stage, entered, ready, epochs, n, capacity, BLOCK: tl.constexpr):
+    """Like all_to_all_push, but each rank offers x and the others fetch their blocks."""
+    pid = tl.program_id(0)
+    parts = tl.num_programs(0)
+    rank = dl.rank()
+    world = dl.num_ranks()
+    epoch = tl.load(epochs + pid) + 1
+    enter(entered, epoch)
+    slot = stage + (epoch % 2) * world * capacity
+    part = tl.cdiv(n, parts).to(tl.int64)
+    start = pid * part
+    own = part_of(n, part)
+    # Peers may still fetch what epoch - 2 left in this slot.
+    dl.wait(entered, world, waitValue=epoch - 1, cmp="ge")
+    for step in range(0, world):
+        peer = (rank + step) % world
+        copy(slot + peer.to(tl.int64) * capacity + start, x + peer.to(tl.int64) * n + start, own,
+             BLOCK)
+        dl.notify(ready + rank * parts + pid, peer, signal=epoch, sig_op="set")
+    for step in range(0, world):
+        source = (rank - step + world) % world
+        dl.wait(ready + source * parts + pid, waitValue=epoch, cmp="ge")
+        dl.get(out + source.to(tl.int64) * n + start,
+               slot + rank.to(tl.int64) * capacity + start, own, source)
+    tl.store(epochs + pid, epoch)

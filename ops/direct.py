@@ -1,0 +1,196 @@
+# SPDX-FileCopyrightText: The Tilery authors
+# SPDX-License-Identifier: Apache-2.0
+"""Launches the operators' kernels without their host side, so that tests can run them in the
+interpreter and can choose every parameter: chunks, communicating instances, tile order.
+
+A `Workspace` is what one operator keeps between calls on one rank: staging, signals, epochs.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import tilery as ty
+import tilery.language as tl
+from tilery.language.dtypes import from_any
+
+_HERE = Path(__file__).resolve().parent
+
+
+def kernels(op: str):
+    """The module ops/<op>/<op>.py."""
+    name = f"tilery_kernels_{op}"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, _HERE / op / f"{op}.py")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+    return sys.modules[name]
+
+
+def accumulator(dtype) -> tl.dtype:
+    """The type in which values of `dtype` are added up."""
+    element = from_any(dtype)
+    if element.is_floating():
+        return tl.float64 if element.is_fp64() else tl.float32
+    return tl.int32 if element.primitive_bitwidth < 64 else tl.int64
+
+
+def block(n: int, least: int = 16, most: int = 1024) -> int:
+    return max(least, min(most, ty.next_power_of_2(n)))
+
+
+def matmul(a, b, c, tile=(32, 32, 32), group_m=4):
+    (m, k), n = a.shape, b.shape[1]
+    item = a.itemsize
+    strides = [s // item for s in a.strides] + [s // b.itemsize for s in b.strides] + \
+        [s // c.itemsize for s in c.strides]
+    kernels("matmul").matmul[(ty.cdiv(m, tile[0]) * ty.cdiv(n, tile[1]),)](
+        a, b, c, m, n, k, *strides, BLOCK_M=tile[0], BLOCK_N=tile[1], BLOCK_K=tile[2],
+        GROUP_M=group_m, ACC=accumulator(a.dtype))
+
+
+def softmax(x, y):
+    rows, n = x.shape
+    kernels("softmax").softmax[(rows,)](x, y, n, x.strides[0] // x.itemsize,
+                                        y.strides[0] // y.itemsize, BLOCK=block(n))
+
+
+def rms_norm(x, weight, y, eps=1e-6):
+    rows, n = x.shape
+    kernels("rms_norm").rms_norm[(rows,)](x, weight, y, n, x.strides[0] // x.itemsize,
+                                          y.strides[0] // y.itemsize, eps, BLOCK=block(n))
+
+
+def layer_norm(x, weight, bias, y, eps=1e-5):
+    rows, n = x.shape
+    kernels("layer_norm").layer_norm[(rows,)](x, weight, bias, y, n, x.strides[0] // x.itemsize,
+                                              y.strides[0] // y.itemsize, eps, BLOCK=block(n))
+
+
+def attention(q, k, v, out, mask=None, causal=False, scale=None, tile=(16, 16)):
+    batch, heads, q_len, head = q.shape
+    k_len = k.shape[2]
+    steps = [s // x.itemsize for x in (q, k, v, out) for s in x.strides[:3]]
+    m_steps, kind = [0, 0, 0, 0], "none"
+    if mask is not None:
+        full = np.broadcast_to(mask, (batch, heads, q_len, k_len))
+        m_steps = [s // mask.itemsize for s in full.strides]
+        kind = "keep" if mask.dtype == np.int8 else "add"
+    kernels("attention").attention[(ty.cdiv(q_len, tile[0]), batch * heads)](
+        q, k, v, mask, out, heads, heads // k.shape[1], q_len, k_len, head,
+        head**-0.5 if scale is None else scale, *steps, *m_steps, CAUSAL=causal, MASK=kind,
+        BLOCK_Q=tile[0], BLOCK_K=tile[1], BLOCK_D=block(head))
+
+
+class Workspace:
+    """Staging, signals and epochs of one operator on this rank; collective to make."""
+
+    def __init__(self, dtype, capacity: int, instances: int, *, slots: int = 1, second=None):
+        """capacity: elements a rank and buffer; slots: signals for each rank."""
+        world = ty.num_ranks()
+        self.instances, self.capacity = instances, capacity
+        self.stage = ty.empty((2, world * capacity), dtype, name="stage")
+        self.entered = ty.signals(world, name="entered")
+        self.ready = ty.signals(world * slots, name="ready")
+        self.done = ty.signals(world * slots, name="done")
+        self.result = ty.empty((2, world * capacity), second or dtype, name="result")
+        self.epochs = np.zeros(instances, np.int64)
+        self.seen = np.zeros(world * slots, np.int64)
+
+
+def all_gather(ws, x, out, form="push"):
+    n = ty.cdiv(out.size, ty.num_ranks()) if ws.instances else 0
+    kernel = getattr(kernels("all_gather"), f"all_gather_{form}")
+    kernel[(ws.instances,)](x, out, ws.stage, ws.entered, ws.ready, ws.epochs, n, out.size,
+                            ws.capacity, BLOCK=block(n))
+
+
+def reduce_scatter(ws, x, out, form="push"):
+    n, world = ty.cdiv(x.size, ty.num_ranks()), ty.num_ranks()
+    kernel = getattr(kernels("reduce_scatter"), f"reduce_scatter_{form}")
+    capacity = ws.capacity if form == "push" else ws.capacity * world
+    kernel[(ws.instances,)](x, out, ws.stage, ws.entered, ws.ready, ws.epochs, n, x.size,
+                            capacity, ACC=accumulator(x.dtype), BLOCK=block(n))
+
+
+def all_reduce(ws, x, out, form="one_shot"):
+    module, constants = kernels("all_reduce"), dict(ACC=accumulator(x.dtype), BLOCK=block(x.size))
+    if form == "one_shot":
+        module.all_reduce_one_shot[(ws.instances,)](
+            x, out, ws.stage, ws.entered, ws.ready, ws.epochs, x.size, ws.capacity, **constants)
+    else:
+        module.all_reduce_two_shot[(ws.instances,)](
+            x, out, ws.stage, ws.result, ws.entered, ws.ready, ws.done, ws.epochs, x.size,
+            ws.capacity, **constants)
+
+
+def all_to_all(ws, x, out, form="push"):
+    n = x.size // ty.num_ranks()
+    kernel = getattr(kernels("all_to_all"), f"all_to_all_{form}")
+    kernel[(ws.instances,)](x, out, ws.stage, ws.entered, ws.ready, ws.epochs, n, ws.capacity,
+                            BLOCK=block(n))
+
+
+def broadcast(ws, x, out, root, form="push"):
+    kernel = getattr(kernels("broadcast"), f"broadcast_{form}")
+    kernel[(ws.instances,)](x, out, ws.stage, ws.entered, ws.ready, ws.epochs, root, out.size,
+                            ws.capacity, BLOCK=block(out.size))
+
+
+class Schedule:
+    """What an overlapped product leaves open: chunks, instances, tile order, tile sizes."""
+
+    def __init__(self, chunks=2, comm=1, compute=2, first=1, tile=(16, 16, 16)):
+        self.chunks, self.comm, self.compute = chunks, comm, compute
+        self.first, self.tile = first, tile
+
+    @property
+    def instances(self) -> int:
+        return self.comm + self.compute
+
+    def constants(self, dtype) -> dict:
+        return dict(CHUNKS=self.chunks, COMM=self.comm, BLOCK_M=self.tile[0],
+                    BLOCK_N=self.tile[1], BLOCK_K=self.tile[2], ACC=accumulator(dtype))
+
+
+def rows_of(m: int, rank: int, world: int) -> slice:
+    """The rows that `rank` owns of m; the last ranks may have fewer, or none."""
+    n = ty.cdiv(m, world)
+    return slice(min(rank * n, m), min((rank + 1) * n, m))
+
+
+def _steps(x) -> list[int]:
+    return [s // x.itemsize for s in x.strides]
+
+
+def ag_gemm(ws, a, b, c, schedule, gathered=None):
+    m, (k, n) = c.shape[0], b.shape
+    rows = ty.cdiv(m, ty.num_ranks())
+    kernels("ag_gemm").ag_gemm[(schedule.instances,)](
+        a, b, c, gathered, ws.stage, ws.entered, ws.ready, ws.epochs, m, n, k, rows,
+        ty.cdiv(rows, schedule.chunks), ws.stage.shape[1], *_steps(b), *_steps(c),
+        **schedule.constants(a.dtype))
+
+
+def gemm_rs(ws, a, b, out, schedule):
+    (m, k), n = a.shape, b.shape[1]
+    rows = ty.cdiv(m, ty.num_ranks())
+    kernels("gemm_rs").gemm_rs[(schedule.instances,)](
+        a, b, out, ws.stage, ws.entered, ws.ready, ws.seen, ws.epochs, m, n, k, rows,
+        ty.cdiv(rows, schedule.chunks), ws.stage.shape[1], *_steps(a), *_steps(b), *_steps(out),
+        FIRST=schedule.first, **schedule.constants(a.dtype))
+
+
+def gemm_ar(ws, a, b, out, schedule):
+    (m, k), n = a.shape, b.shape[1]
+    rows = ty.cdiv(m, ty.num_ranks())
+    kernels("gemm_ar").gemm_ar[(schedule.instances,)](
+        a, b, out, ws.stage, ws.result, ws.entered, ws.ready, ws.done, ws.seen, ws.epochs,
+        m, n, k, rows, ty.cdiv(rows, schedule.chunks), ws.stage.shape[1], ws.result.shape[1],
+        *_steps(a), *_steps(b), *_steps(out), FIRST=schedule.first,
+        **schedule.constants(a.dtype))

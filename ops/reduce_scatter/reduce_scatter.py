@@ -1,0 +1,116 @@
+# SPDX-FileCopyrightText: The Tilery authors
+# SPDX-License-Identifier: Apache-2.0
+"""Reduce-scatter: each rank gets the sum of all ranks' contributions to its shard.
+
+Sums are taken in rank order in the accumulator's type, so that the result does not depend on
+who owns the shard.
+Every launch advances an epoch that each instance keeps in device memory, so that calls follow
+each other without a reset by the host. Staging is double buffered: a peer's slot is written in
+epoch e only after that peer has entered e - 1, that is, has finished e - 2 and its reads.
+"""
+
+import tilery as ty
+import tilery.language as tl
+import tilery.language.device as dl
+
+
+@ty.jit
+def enter(entered, epoch):
+    """Tells every rank that this one has finished all launches before `epoch`."""
+    if tl.program_id(0) == 0:
+        for peer in range(0, dl.num_ranks()):
+            dl.notify(entered + dl.rank(), peer, signal=epoch, sig_op="set")
+
+
+@ty.jit
+def copy(destination, source, n, BLOCK: tl.constexpr):
+    """Copies `n` elements within this rank."""
+    lanes = tl.arange(0, BLOCK)
+    for start in range(0, n, BLOCK):
+        at = start + lanes
+        tl.store(destination + at, tl.load(source + at, mask=at < n), mask=at < n)
+
+
+@ty.jit
+def part_of(length, part):
+    """How many of `length` elements this instance moves, in parts of `part`."""
+    start = tl.program_id(0) * part
+    return tl.maximum(tl.minimum(part, length - start), 0)
+
+
+@ty.jit
+def reduce_scatter_push(x, out, stage, entered, ready, epochs, n, total, capacity,
+                        ACC: tl.constexpr, BLOCK: tl.constexpr):
+    """out = sum over ranks of x[rank * n : rank * n + own]; grid (instances,).
+
+    x: [total] on every rank; rank r owns min(n, total - r * n) elements, at least 0.
+    stage: symmetric, [2, ranks, capacity >= n]; entered: [ranks] signals; ready: [ranks,
+    instances] signals; epochs: int64 [instances], all starting at 0.
+    """
+    pid = tl.program_id(0)
+    parts = tl.num_programs(0)
+    rank = dl.rank()
+    world = dl.num_ranks()
+    epoch = tl.load(epochs + pid) + 1
+    enter(entered, epoch)
+    slot = stage + (epoch % 2) * world * capacity
+    part = tl.cdiv(n, parts).to(tl.int64)
+    start = pid * part
+    for step in range(0, world):
+        peer = (rank + 1 + step) % world
+        first = peer.to(tl.int64) * n
+        dl.wait(entered + peer, waitValue=epoch - 1, cmp="ge")
+        dl.put_signal(slot + rank.to(tl.int64) * capacity + start, x + first + start,
+                      part_of(tl.minimum(n, total - first), part), peer,
+                      ready + rank * parts + pid, epoch, "set")
+    for source in range(0, world):
+        dl.wait(ready + source * parts + pid, waitValue=epoch, cmp="ge")
+    own = part_of(tl.minimum(n, total - rank.to(tl.int64) * n), part)
+    lanes = tl.arange(0, BLOCK)
+    for begin in range(0, own, BLOCK):
+        at = begin + lanes
+        acc = tl.zeros((BLOCK,), dtype=ACC)
+        for source in range(0, world):
+            from_source = slot + source.to(tl.int64) * capacity + start
+            acc += tl.load(from_source + at, mask=at < own, other=0).to(ACC)
+        tl.store(out + start + at, acc, mask=at < own)
+    tl.store(epochs + pid, epoch)
+
+
+@ty.jit
+def reduce_scatter_pull(x, out, stage, entered, ready, epochs, n, total, capacity,
+                        ACC: tl.constexpr, BLOCK: tl.constexpr):
+    """Like reduce_scatter_push, but each rank offers x and the owners load from all of them.
+
+    stage: symmetric, [2, capacity >= ranks * n].
+    """
+    pid = tl.program_id(0)
+    parts = tl.num_programs(0)
+    rank = dl.rank()
+    world = dl.num_ranks()
+    epoch = tl.load(epochs + pid) + 1
+    enter(entered, epoch)
+    slot = stage + (epoch % 2) * capacity
+    part = tl.cdiv(n, parts).to(tl.int64)
+    start = pid * part
+    # Peers may still load what epoch - 2 left in this slot.
+    dl.wait(entered, world, waitValue=epoch - 1, cmp="ge")
+    for step in range(0, world):
+        peer = (rank + 1 + step) % world
+        first = peer.to(tl.int64) * n
+        copy(slot + first + start, x + first + start,
+             part_of(tl.minimum(n, total - first), part), BLOCK)
+        dl.notify(ready + rank * parts + pid, peer, signal=epoch, sig_op="set")
+    for source in range(0, world):
+        dl.wait(ready + source * parts + pid, waitValue=epoch, cmp="ge")
+    first = rank.to(tl.int64) * n
+    own = part_of(tl.minimum(n, total - first), part)
+    lanes = tl.arange(0, BLOCK)
+    for begin in range(0, own, BLOCK):
+        at = begin + lanes
+        acc = tl.zeros((BLOCK,), dtype=ACC)
+        for source in range(0, world):
+            from_source = dl.symm_at(slot, source) + first + start
+            acc += tl.load(from_source + at, mask=at < own, other=0).to(ACC)
+        tl.store(out + start + at, acc, mask=at < own)
+    tl.store(epochs + pid, epoch)
