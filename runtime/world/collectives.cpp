@@ -28,6 +28,7 @@ static std::string describe(const CollectiveHeader &header) {
     return fmt::format("allocation of {} bytes for '{}'", header.values[0], header.label);
   case CollectiveKind::Free:
     return fmt::format("free of '{}' at offset {}", header.label, header.values[0]);
+  case CollectiveKind::Finalize: return "finalize";
   case CollectiveKind::Launch:
     return fmt::format("launch of '{}' with grid ({}, {}, {})", header.label, header.values[0],
                        header.values[1], header.values[2]);

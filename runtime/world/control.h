@@ -44,7 +44,7 @@ struct FailureRecord {
   char text[8180];
 };
 
-enum class CollectiveKind : uint32_t { Barrier = 1, AllGather, Allocate, Free, Launch };
+enum class CollectiveKind : uint32_t { Barrier = 1, AllGather, Allocate, Free, Launch, Finalize };
 
 struct CollectiveHeader {
   CollectiveKind kind;

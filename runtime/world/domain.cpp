@@ -99,7 +99,9 @@ void Domain::raiseFailure(int self, const std::string &waitingFor) const {
   if (record.stage.load(std::memory_order_acquire) != 2)
     raise(TILERY_PEER_ERROR, "another rank failed");
   auto kind = static_cast<tilery_status>(record.kind);
-  if (record.rank < 0)
+  // Its own wait may have been found expired by the thread that drives a seeded schedule.
+  bool duringOperation = !waitingFor.empty();
+  if (record.rank < 0 || (record.rank == self && duringOperation))
     throw Error(kind, record.text);
   if (record.rank == self)
     raise(kind, "this world failed earlier: {}", record.text);

@@ -57,6 +57,8 @@ void World::writeTrace(const std::string &path) {
 void World::awaitFinalize() {
   uint64_t *arrivals = domain->control.hostArrivals;
   constexpr uint64_t Finalizing = uint64_t(1) << 63;
+  // For a peer that expects another collective of us.
+  domain->control.mailbox(self, hostEpoch + 1).header = {CollectiveKind::Finalize, 0, {}, {}};
   __atomic_store_n(arrivals + self, Finalizing, __ATOMIC_RELEASE);
   if (!domain->scheduler)
     domain->ringAll();

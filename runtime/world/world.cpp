@@ -22,6 +22,9 @@ World::World(std::shared_ptr<Domain> shared, int rank)
 World::~World() {
   if (finalized)
     return;
+  // Whoever waits for this rank would wait in vain.
+  domain->fail(self, TILERY_PEER_ERROR,
+               fmt::format("rank {} left the world without finalizing it", self));
   RankCell &cell = domain->control.rank(self);
   cell.state.store(RankState::Finalized, std::memory_order_release);
   if (domain->scheduler)

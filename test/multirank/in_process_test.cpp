@@ -1,0 +1,266 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// The conformance programs on worlds within this process, and what only those can do: seeds,
+// delays and deadlock reports.
+#include "test/multirank/kernels.h"
+
+#include <gtest/gtest.h>
+#include <chrono>
+#include <set>
+#include <thread>
+
+namespace tilery::test {
+namespace {
+
+struct Program {
+  const char *name;
+  void (*body)(World &);
+};
+
+const Program programs[] = {
+    {"LateProducer", lateProducer},       {"SignalAfterData", signalAfterData},
+    {"BarrierReuse", barrierReuse},       {"RingOfInstances", ringOfInstances},
+    {"Ring", ring},                       {"PollingLoops", pollingLoops},
+    {"RemoteLoads", remoteLoads},         {"HostOperations", hostOperations},
+    {"BackToBack", backToBack},
+};
+
+class InProcess : public testing::TestWithParam<Program> {};
+
+TEST_P(InProcess, Unseeded) {
+  for (int ranks : {1, 2, 3, 4})
+    expectGroup(smallWorld(ranks), GetParam().body);
+}
+
+TEST_P(InProcess, Seeded) {
+  for (uint64_t seed = 0; seed < 5; ++seed)
+    for (int ranks : {1, 2, 4}) {
+      WorldOptions options = smallWorld(ranks);
+      options.seed = seed;
+      expectGroup(options, GetParam().body);
+    }
+}
+
+TEST_P(InProcess, Delayed) {
+  for (uint64_t seed = 0; seed < 5; ++seed)
+    for (int ranks : {1, 2, 3}) {
+      WorldOptions options = smallWorld(ranks);
+      options.seed = seed;
+      options.delay = true;
+      expectGroup(options, GetParam().body);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Programs, InProcess, testing::ValuesIn(programs),
+                         [](const auto &info) { return std::string(info.param.name); });
+
+TEST(InProcessWorld, DelayKeepsSignalBehindDataFor200Seeds) {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    WorldOptions options = smallWorld(3);
+    options.seed = seed;
+    options.delay = true;
+    expectGroup(options, signalAfterData);
+    if (HasFatalFailure())
+      FAIL() << "seed " << seed;
+  }
+}
+
+TEST(InProcessWorld, SixteenRanksOfEightInstances) {
+  expectGroup(smallWorld(16), ringOfInstances);
+  WorldOptions options = smallWorld(16);
+  options.seed = 7;
+  options.delay = true;
+  expectGroup(options, ringOfInstances);
+}
+
+// A data write that the kernel forgets to release is seen late by some seed: delays find it.
+void racyKernel(tilery_instance *self, const uint64_t *arguments) {
+  auto *data = reinterpret_cast<int64_t *>(arguments[0]);
+  auto *signal = reinterpret_cast<uint64_t *>(arguments[1]);
+  auto *stale = reinterpret_cast<int64_t *>(arguments[2]);
+  if (self->rank == 0) {
+    int64_t value = 5;
+    self->api->notify(self, signal, 1, 1, TILERY_SIGNAL_SET, TILERY_SCOPE_SYSTEM, 1);
+    self->api->put(self, data, &value, 8, 1, nullptr, 0, 0, 0, 1);
+  } else {
+    self->api->wait(self, signal, 1, 1, TILERY_CMP_EQ, 0);
+    *stale += *data != 5;
+  }
+}
+
+TEST(InProcessWorld, DelayExposesMissingOrder) {
+  int64_t stale = 0;
+  int fresh = 0;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    WorldOptions options = smallWorld(2);
+    options.seed = seed;
+    options.delay = true;
+    int64_t before = stale;
+    expectGroup(options, [&](World &world) {
+      void *data = world.allocate(8, "data"), *ready = world.allocate(8, "ready");
+      launch(world, makeKernel("racy", racyKernel), 1,
+             {reinterpret_cast<uint64_t>(data), reinterpret_cast<uint64_t>(ready), bits(&stale)});
+    });
+    fresh += stale == before;
+  }
+  EXPECT_GT(stale, 0);
+  EXPECT_GT(fresh, 0);
+}
+
+uint64_t hashOf(uint64_t seed) {
+  WorldOptions options = smallWorld(3);
+  options.seed = seed;
+  options.delay = true;
+  uint64_t hash = 0;
+  for (const Error &error : runGroup(options, ringOfInstances, &hash))
+    EXPECT_EQ(error.kind, TILERY_OK) << error.message;
+  return hash;
+}
+
+TEST(InProcessWorld, SeedDecidesTheSchedule) {
+  std::set<uint64_t> hashes;
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    uint64_t hash = hashOf(seed);
+    EXPECT_EQ(hash, hashOf(seed)) << "seed " << seed;
+    hashes.insert(hash);
+  }
+  EXPECT_EQ(hashes.size(), 10u);
+}
+
+// arguments: signals [4]. Each rank waits for a signal that nobody sends; rank 0 notifies once.
+void deadlockKernel(tilery_instance *self, const uint64_t *arguments) {
+  auto *signals = reinterpret_cast<uint64_t *>(arguments[0]);
+  if (self->rank == 0)
+    self->api->notify(self, signals + 3, 1, 2, TILERY_SIGNAL_SET, TILERY_SCOPE_SYSTEM, 1);
+  self->api->wait(self, signals + 3, 1, 4, TILERY_CMP_EQ, 0);
+}
+
+void deadlock(World &world) {
+  auto *signals = static_cast<uint64_t *>(world.allocate(32, "ready"));
+  launch(world, makeKernel("ring", deadlockKernel), 1, {bits(signals)});
+}
+
+TEST(InProcessWorld, DeadlockReport) {
+  WorldOptions options = smallWorld(2);
+  options.seed = 1;
+  for (const Error &error : runGroup(options, deadlock)) {
+    EXPECT_EQ(error.kind, TILERY_WAIT_TIMEOUT);
+    EXPECT_EQ(error.message,
+              "deadlock: 2 waits, none can end and nothing is in flight\n"
+              "  rank 0, kernel 'ring', program instance (0, 0, 0) at ring.py:12:5: dl.wait(ready + "
+              "3, waitValue=4)\n"
+              "    signal 'ready'[3]: expected == 4, seen 0; no rank has updated it\n"
+              "  rank 1, kernel 'ring', program instance (0, 0, 0) at ring.py:12:5: dl.wait(ready + "
+              "3, waitValue=4)\n"
+              "    signal 'ready'[3]: expected == 4, seen 2; last updated by rank 0, kernel 'ring', "
+              "program instance (0, 0, 0), line 20\n"
+              "hint: find the notify that should come before each wait; no rank will run it now");
+  }
+}
+
+TEST(InProcessWorld, DeadlockReportIsCapped) {
+  WorldOptions options = smallWorld(3);
+  options.seed = 1;
+  std::vector<Error> errors = runGroup(options, [](World &world) {
+    auto *signals = static_cast<uint64_t *>(world.allocate(32, "ready"));
+    launch(world, makeKernel("ring", deadlockKernel), 5, {bits(signals)});
+  });
+  EXPECT_NE(errors[0].message.find("deadlock: 15 waits"), std::string::npos) << errors[0].message;
+  EXPECT_NE(errors[0].message.find("... and 7 more"), std::string::npos) << errors[0].message;
+}
+
+TEST(InProcessWorld, TimeoutReport) {
+  WorldOptions options = smallWorld(2);
+  options.timeoutSeconds = 0.3;
+  std::vector<Error> errors = runGroup(options, deadlock);
+  int timeouts = 0;
+  for (const Error &error : errors) {
+    timeouts += error.kind == TILERY_WAIT_TIMEOUT;
+    EXPECT_TRUE(error.kind == TILERY_WAIT_TIMEOUT || error.kind == TILERY_PEER_ERROR);
+    EXPECT_NE(error.message.find("wait timed out after 0.3 s\n  rank "), std::string::npos);
+    EXPECT_NE(error.message.find("at ring.py:12:5: dl.wait(ready + 3, waitValue=4)\n    signal "
+                                 "'ready'[3]: expected == 4, seen "),
+              std::string::npos)
+        << error.message;
+    EXPECT_NE(error.message.find("\nhint: "), std::string::npos) << error.message;
+  }
+  EXPECT_GE(timeouts, 1);
+}
+
+TEST(InProcessWorld, TimeoutReportSaysWhatTheOthersDo) {
+  WorldOptions options = smallWorld(2);
+  options.timeoutSeconds = 0.3;
+  std::vector<Error> errors = runGroup(options, [](World &world) {
+    auto *signals = static_cast<uint64_t *>(world.allocate(32, "ready"));
+    if (world.rank() == 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(600));
+    else
+      launch(world, makeKernel("ring", deadlockKernel), 1, {bits(signals)});
+  });
+  EXPECT_EQ(errors[1].kind, TILERY_WAIT_TIMEOUT);
+  EXPECT_NE(errors[1].message.find("\n  rank 0 is outside tilery\nhint: "), std::string::npos)
+      << errors[1].message;
+}
+
+TEST(InProcessWorld, FailureReachesRanksThatWait) {
+  for (bool seeded : {false, true}) {
+    WorldOptions options = smallWorld(3);
+    if (seeded)
+      options.seed = 2;
+    std::vector<Error> errors = runGroup(options, [](World &world) {
+      auto *signals = static_cast<uint64_t *>(world.allocate(32, "ready"));
+      if (world.rank() == 2)
+        throw Error(TILERY_LAUNCH_ERROR, "the user's code failed");
+      launch(world, makeKernel("ring", deadlockKernel), 1, {bits(signals)});
+    });
+    for (int rank : {0, 1}) {
+      EXPECT_EQ(errors[size_t(rank)].kind, TILERY_PEER_ERROR);
+      EXPECT_NE(errors[size_t(rank)].message.find("rank 2 failed: LaunchError: the user's code"),
+                std::string::npos)
+          << errors[size_t(rank)].message;
+    }
+  }
+}
+
+TEST(InProcessWorld, MismatchedAllocationTellsEveryRank) {
+  std::vector<Error> errors = runGroup(smallWorld(2), [](World &world) {
+    world.allocate(world.rank() == 0 ? 4096 : 8192, "x");
+  });
+  for (const Error &error : errors) {
+    EXPECT_EQ(error.kind, TILERY_LAUNCH_ERROR);
+    EXPECT_NE(error.message.find("the ranks disagree about a collective operation:\n"
+                                 "  rank 0: allocation of 4096 bytes for 'x'\n"
+                                 "  rank 1: allocation of 8192 bytes for 'x'"),
+              std::string::npos)
+        << error.message;
+  }
+}
+
+TEST(InProcessWorld, FinalizeTwice) {
+  rt::Group group(smallWorld(1));
+  auto world = group.bind(0);
+  world->finalize();
+  world->finalize();
+  EXPECT_THROW(world->barrier(), Error);
+  EXPECT_THROW(group.bind(0), Error);
+}
+
+TEST(InProcessWorld, BarrierNamesTheMissingRanks) {
+  WorldOptions options = smallWorld(3);
+  options.timeoutSeconds = 0.3;
+  for (bool seeded : {false, true}) {
+    if (seeded)
+      options.seed = 3;
+    std::vector<Error> errors = runGroup(options, [](World &world) {
+      if (world.rank() == 1)
+        std::this_thread::sleep_for(std::chrono::milliseconds(900));
+      world.barrier();
+    });
+    EXPECT_EQ(errors[0].message.find("failed earlier"), std::string::npos);
+    std::string all = errors[0].message + errors[2].message;
+    EXPECT_NE(all.find("(host) waits in barrier for ranks 1"), std::string::npos) << all;
+  }
+}
+
+} // namespace
+} // namespace tilery::test
