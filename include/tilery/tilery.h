@@ -90,6 +90,8 @@ TILERY_API tilery_status tilery_group_rank(tilery_group *group, int32_t rank,
                                            tilery_world **world);
 /* Marks the group failed, so that the other ranks' waits end with TILERY_PEER_ERROR. */
 TILERY_API void tilery_group_abort(tilery_group *group, int32_t rank, const char *reason);
+/* Equal for equal schedules of a group with a seed; 0 without one. */
+TILERY_API uint64_t tilery_group_schedule_hash(const tilery_group *group);
 TILERY_API void tilery_group_destroy(tilery_group *group);
 
 TILERY_API int32_t tilery_world_rank(const tilery_world *world);
@@ -105,6 +107,17 @@ TILERY_API tilery_status tilery_world_all_gather_bytes(tilery_world *world, cons
 /* JSON: {"rank","size","mesh","kind":"single|in-process|process","heap":{"bytes","used"},
  * "timeout_s","trace"} */
 TILERY_API const char *tilery_world_describe(tilery_world *world);
+
+/* The timeline is recorded when the option "trace" or TILERY_TRACE names a file, which is then
+ * written by tilery_world_finalize, or from tilery_world_trace_start on. */
+TILERY_API tilery_status tilery_world_trace_start(tilery_world *world);
+/* Collective: rank 0 merges all ranks' events into one file for Perfetto (ui.perfetto.dev). */
+TILERY_API tilery_status tilery_world_trace_write(tilery_world *world, const char *path);
+/* This rank's sums over all launches, as JSON: {"rank","enabled","launches","instances",
+ * "launch_ns","compute_ns","transfer_ns","wait_ns","exposed_wait_ns","put_bytes","get_bytes",
+ * "notifies","dropped_events"}. wait_ns adds up all program instances; exposed_wait_ns is the
+ * part of launch_ns in which none of this rank's instances ran. */
+TILERY_API const char *tilery_world_trace_summary(tilery_world *world);
 
 /* ---- Symmetric memory ---------------------------------------------------------
  * Collective: all ranks call with the same `bytes` in the same order, else every rank

@@ -1,0 +1,154 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// Worlds, symmetric memory and error messages of the C interface.
+#include "capi/world.h"
+
+#include "capi/error.h"
+
+using namespace tilery;
+using capi::guarded;
+using capi::require;
+
+static thread_local std::string lastMessage;
+
+tilery_status capi::setError(tilery_status status, std::string message) {
+  lastMessage = std::move(message);
+  return status;
+}
+
+static rt::World &worldOf(tilery_world *handle) { return *require(handle, "the world").world; }
+
+extern "C" {
+
+const char *tilery_error_message(void) { return lastMessage.c_str(); }
+
+tilery_status tilery_world_init(const char *options_json, tilery_world **world) {
+  return guarded([&] {
+    capi::InitOptions options = capi::parseInitOptions(options_json);
+    auto handle = std::make_unique<tilery_world>();
+    handle->world = rt::joinWorld(options.job, options.world);
+    require(world, "the result") = handle.release();
+  });
+}
+
+tilery_status tilery_group_create(const char *options_json, tilery_group **group) {
+  return guarded([&] {
+    auto handle = std::make_unique<tilery_group>(capi::parseGroupOptions(options_json));
+    require(group, "the result") = handle.release();
+  });
+}
+
+tilery_status tilery_group_rank(tilery_group *group, int32_t rank, tilery_world **world) {
+  return guarded([&] {
+    auto handle = std::make_unique<tilery_world>();
+    handle->world = require(group, "the group").group.bind(rank);
+    require(world, "the result") = handle.release();
+  });
+}
+
+void tilery_group_abort(tilery_group *group, int32_t rank, const char *reason) {
+  if (group)
+    group->group.abort(rank, reason ? reason : "it was aborted");
+}
+
+uint64_t tilery_group_schedule_hash(const tilery_group *group) {
+  return group ? group->group.scheduleHash() : 0;
+}
+
+void tilery_group_destroy(tilery_group *group) { delete group; }
+
+int32_t tilery_world_rank(const tilery_world *world) { return world ? world->world->rank() : 0; }
+int32_t tilery_world_size(const tilery_world *world) { return world ? world->world->size() : 1; }
+
+tilery_status tilery_world_finalize(tilery_world *world) {
+  if (!world)
+    return TILERY_OK;
+  tilery_status status = guarded([&] { world->world->finalize(); });
+  delete world;
+  return status;
+}
+
+tilery_status tilery_world_barrier(tilery_world *world, double timeout_s) {
+  return guarded([&] { worldOf(world).barrier(timeout_s); });
+}
+
+tilery_status tilery_world_all_gather_bytes(tilery_world *world, const void *sent, void *received,
+                                            size_t bytes) {
+  return guarded([&] { worldOf(world).allGather(sent, received, bytes); });
+}
+
+const char *tilery_world_describe(tilery_world *world) {
+  if (!world)
+    return "{}";
+  return (world->description = world->world->describeJson()).c_str();
+}
+
+const char *tilery_world_trace_summary(tilery_world *world) {
+  if (!world)
+    return "{}";
+  const rt::World &target = *world->world;
+  return (world->summary = target.trace.summaryJson(target.rank())).c_str();
+}
+
+tilery_status tilery_world_trace_start(tilery_world *world) {
+  return guarded([&] { worldOf(world).trace.enable(); });
+}
+
+tilery_status tilery_world_trace_write(tilery_world *world, const char *path) {
+  return guarded([&] {
+    require(path, "the path");
+    worldOf(world).writeTrace(path);
+  });
+}
+
+tilery_status tilery_symmetric_alloc(tilery_world *world, size_t bytes, const char *label,
+                                     void **pointer) {
+  return guarded([&] {
+    require(pointer, "the result") = worldOf(world).allocate(bytes, label ? label : "unnamed");
+  });
+}
+
+tilery_status tilery_symmetric_free(tilery_world *world, void *pointer) {
+  return guarded([&] {
+    if (pointer)
+      worldOf(world).free(pointer);
+  });
+}
+
+int32_t tilery_symmetric_contains(const tilery_world *world, const void *pointer, size_t bytes) {
+  return world && world->world->contains(pointer, bytes);
+}
+
+tilery_status tilery_symmetric_at(tilery_world *world, void *pointer, int32_t rank, void **peer) {
+  return guarded([&] { require(peer, "the result") = worldOf(world).at(pointer, rank); });
+}
+
+tilery_status tilery_signal_notify(tilery_world *world, uint64_t *signal, int32_t rank,
+                                   uint64_t value, int32_t signal_op) {
+  return guarded([&] {
+    if (signal_op != TILERY_SIGNAL_SET && signal_op != TILERY_SIGNAL_ADD)
+      rt::raise(TILERY_CONFIG_ERROR, "{} is not a signal operation", signal_op);
+    worldOf(world).notify(signal, rank, value, signal_op);
+  });
+}
+
+tilery_status tilery_signal_wait(tilery_world *world, uint64_t *signal, uint64_t value,
+                                 int32_t compare, double timeout_s) {
+  return guarded([&] {
+    if (compare < TILERY_CMP_EQ || compare > TILERY_CMP_GE)
+      rt::raise(TILERY_CONFIG_ERROR, "{} is not a comparison for a wait", compare);
+    worldOf(world).wait(signal, value, compare, timeout_s);
+  });
+}
+
+tilery_status tilery_put(tilery_world *world, void *destination, const void *source, size_t bytes,
+                         int32_t rank) {
+  return guarded([&] { worldOf(world).put(destination, source, bytes, rank); });
+}
+
+tilery_status tilery_get(tilery_world *world, void *destination, const void *source, size_t bytes,
+                         int32_t rank) {
+  return guarded([&] { worldOf(world).get(destination, source, bytes, rank); });
+}
+
+} // extern "C"

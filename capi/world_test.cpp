@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// Worlds through the C interface.
+#include "tilery/kernel_abi.h"
+#include "tilery/tilery.h"
+
+#include <cstring>
+#include <gtest/gtest.h>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+std::string createError(const char *options) {
+  tilery_group *group = nullptr;
+  EXPECT_EQ(tilery_group_create(options, &group), TILERY_CONFIG_ERROR);
+  EXPECT_EQ(group, nullptr);
+  return tilery_error_message();
+}
+
+TEST(WorldInterface, OptionsAreChecked) {
+  EXPECT_EQ(createError(R"({"ranks": 2, "sede": 1})"),
+            "unknown option 'sede'; did you mean 'seed'?");
+  EXPECT_EQ(createError(R"({"seed": 1})"), "option 'ranks' is missing");
+  EXPECT_EQ(createError(nullptr), "option 'ranks' is missing");
+  EXPECT_EQ(createError(R"({"ranks": "two"})"),
+            "option 'ranks' is \"two\", it must be a positive whole number");
+  EXPECT_EQ(createError(R"({"ranks": -2})"),
+            "option 'ranks' is -2, it must be a positive whole number");
+  EXPECT_EQ(createError(R"({"ranks": 2, "mesh": [2, 2]})"),
+            "mesh [2, 2] has 4 ranks, the world has 2");
+  EXPECT_EQ(createError("[2]"), "the options are [2], they must be a JSON object");
+  EXPECT_EQ(createError("{").substr(0, 24), "the options are not JSON");
+  tilery_world *world = nullptr;
+  EXPECT_EQ(tilery_world_init(R"({"rank": 1})", &world), TILERY_CONFIG_ERROR);
+  EXPECT_STREQ(tilery_error_message(), "give both 'rank' and 'size', or neither");
+}
+
+TEST(WorldInterface, SingleWorldWithNothingConfigured) {
+  tilery_world *world = nullptr;
+  ASSERT_EQ(tilery_world_init(nullptr, &world), TILERY_OK) << tilery_error_message();
+  EXPECT_EQ(tilery_world_rank(world), 0);
+  EXPECT_EQ(tilery_world_size(world), 1);
+  void *object = nullptr;
+  ASSERT_EQ(tilery_symmetric_alloc(world, 100, "x", &object), TILERY_OK);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(object) % 4096, 0u);
+  EXPECT_TRUE(tilery_symmetric_contains(world, object, 100));
+  EXPECT_FALSE(tilery_symmetric_contains(world, object, 101));
+  EXPECT_NE(std::string(tilery_world_describe(world)).find(R"("kind":"single","heap":{"bytes":)"),
+            std::string::npos);
+  int ordinary = 0;
+  void *peer = nullptr;
+  EXPECT_EQ(tilery_symmetric_at(world, &ordinary, 0, &peer), TILERY_LAUNCH_ERROR);
+  EXPECT_EQ(tilery_symmetric_at(world, object, 1, &peer), TILERY_LAUNCH_ERROR);
+  EXPECT_STREQ(tilery_error_message(), "rank 1 is out of range: the world has 1 ranks");
+  EXPECT_EQ(tilery_symmetric_free(world, &ordinary), TILERY_LAUNCH_ERROR);
+  EXPECT_EQ(tilery_symmetric_free(world, object), TILERY_OK);
+  EXPECT_EQ(tilery_world_finalize(world), TILERY_OK);
+  EXPECT_EQ(tilery_world_finalize(nullptr), TILERY_OK);
+}
+
+void exchange(tilery_group *group, int32_t rank) {
+  tilery_world *world = nullptr;
+  ASSERT_EQ(tilery_group_rank(group, rank, &world), TILERY_OK);
+  int32_t size = tilery_world_size(world);
+  std::vector<int32_t> all(static_cast<size_t>(size));
+  ASSERT_EQ(tilery_world_all_gather_bytes(world, &rank, all.data(), sizeof(rank)), TILERY_OK);
+  for (int32_t peer = 0; peer < size; ++peer)
+    EXPECT_EQ(all[static_cast<size_t>(peer)], peer);
+  void *signal = nullptr;
+  ASSERT_EQ(tilery_symmetric_alloc(world, 8, "ready", &signal), TILERY_OK);
+  auto *word = static_cast<uint64_t *>(signal);
+  ASSERT_EQ(tilery_signal_notify(world, word, (rank + 1) % size, 1, TILERY_SIGNAL_ADD), TILERY_OK);
+  ASSERT_EQ(tilery_signal_wait(world, word, 1, TILERY_CMP_EQ, -1), TILERY_OK);
+  ASSERT_EQ(tilery_world_barrier(world, 5), TILERY_OK);
+  EXPECT_EQ(tilery_signal_wait(world, word, 1, 17, -1), TILERY_CONFIG_ERROR);
+  EXPECT_EQ(tilery_world_finalize(world), TILERY_OK) << tilery_error_message();
+}
+
+TEST(WorldInterface, GroupOfRanks) {
+  for (const char *options : {R"({"ranks": 3})", R"({"ranks": 3, "seed": 4, "delay": true})"}) {
+    tilery_group *group = nullptr;
+    ASSERT_EQ(tilery_group_create(options, &group), TILERY_OK) << tilery_error_message();
+    std::vector<std::thread> threads;
+    for (int32_t rank = 0; rank < 3; ++rank)
+      threads.emplace_back(exchange, group, rank);
+    for (std::thread &thread : threads)
+      thread.join();
+    EXPECT_EQ(tilery_group_schedule_hash(group) != 0, std::strstr(options, "seed") != nullptr);
+    tilery_group_destroy(group);
+  }
+}
+
+TEST(WorldInterface, AbortEndsTheWaitOfAnotherRank) {
+  tilery_group *group = nullptr;
+  ASSERT_EQ(tilery_group_create(R"({"ranks": 2})", &group), TILERY_OK);
+  tilery_world *world = nullptr;
+  ASSERT_EQ(tilery_group_rank(group, 0, &world), TILERY_OK);
+  std::thread other([&] { tilery_group_abort(group, 1, "ValueError: no such file"); });
+  EXPECT_EQ(tilery_world_barrier(world, -1), TILERY_PEER_ERROR);
+  EXPECT_NE(std::string(tilery_error_message()).find("rank 1 failed: LaunchError: ValueError"),
+            std::string::npos)
+      << tilery_error_message();
+  other.join();
+  EXPECT_EQ(tilery_world_finalize(world), TILERY_OK);
+  tilery_group_destroy(group);
+}
+
+} // namespace
