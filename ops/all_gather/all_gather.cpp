@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// Host side of all_gather: the ranks' rows, in rank order.
+#include "ops/collective.h"
+
+namespace tilery::ops {
+
+static void run(Call &call) {
+  const tilery_tensor &x = call.tensor(0), &out = call.tensor(1);
+  call.needSameType(0, 1);
+  call.needContiguous(0);
+  call.needContiguous(1);
+  if (x.rank < 1 || x.rank != out.rank)
+    call.fail("'x' has shape " + shapeText(x) + " and 'out' " + shapeText(out) +
+              "; both need the same number of dimensions, at least 1");
+  for (int dim = 1; dim < x.rank; ++dim)
+    call.needDim(1, dim, x.shape[dim], "as in 'x'");
+  World &world = call.world();
+  int64_t row = elements(out) / std::max<int64_t>(out.shape[0], 1);
+  int64_t rows = ceilDiv(out.shape[0], world.size());
+  int64_t own = std::clamp<int64_t>(out.shape[0] - world.rank() * rows, 0, rows);
+  call.needDim(0, 0, own, "this rank's part of the rows of 'out'");
+  if (elements(out) == 0)
+    return;
+  Collective c(call, call.options.text("form"), rows * row, elements(out), x.dtype);
+  call.options.choice("form", {"push", "pull"});
+  int64_t capacity = c.form == "push" ? c.capacity : c.capacity * world.size();
+  c.launch(memory(x), memory(out), c.ws->stage(c.dtype), c.ws->entered, c.ws->ready, c.ws->epochs,
+           rows * row, elements(out), capacity, c.block);
+}
+
+const Op &allGatherOp() {
+  static const Op op{"all_gather",
+                     "out = every rank's rows, in rank order",
+                     {"x", "out"},
+                     collectiveOptions("push"),
+                     run};
+  return op;
+}
+
+} // namespace tilery::ops

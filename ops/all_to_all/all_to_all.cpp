@@ -1,0 +1,38 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// Host side of all_to_all with equal blocks.
+#include "ops/collective.h"
+
+namespace tilery::ops {
+
+static void run(Call &call) {
+  const tilery_tensor &x = call.tensor(0), &out = call.tensor(1);
+  call.needSameType(0, 1);
+  call.needContiguous(0);
+  call.needContiguous(1);
+  call.needRank(1, x.rank);
+  for (int dim = 0; dim < x.rank; ++dim)
+    call.needDim(1, dim, x.shape[dim], "as in 'x'");
+  call.options.choice("form", {"push", "pull"});
+  World &world = call.world();
+  if (x.rank < 1 || x.shape[0] % world.size())
+    call.fail("'x' has shape " + shapeText(x) + ", whose first dimension must be a multiple of " +
+              std::to_string(world.size()) + " (ranks)");
+  if (elements(x) == 0)
+    return;
+  int64_t n = elements(x) / world.size();
+  Collective c(call, call.options.text("form"), n, elements(x), x.dtype);
+  c.launch(memory(x), memory(out), c.ws->stage(c.dtype), c.ws->entered, c.ws->ready, c.ws->epochs,
+           n, c.capacity, c.block);
+}
+
+const Op &allToAllOp() {
+  static const Op op{"all_to_all",
+                     "block p of rank r's x becomes block r of rank p's out",
+                     {"x", "out"},
+                     collectiveOptions("push"),
+                     run};
+  return op;
+}
+
+} // namespace tilery::ops

@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// Finds a kernel in the embedded files.
+#include "ops/kernels.h"
+
+#include <map>
+#include <memory>
+#include <mutex>
+
+namespace tilery::ops {
+
+Kernel &kernel(const std::string &op, const std::string &name) {
+  static std::mutex mutex;
+  // Never destroyed: launches of other threads may outlive static destruction.
+  static auto &made = *new std::map<std::string, std::unique_ptr<Kernel>>;
+  std::lock_guard lock(mutex);
+  std::unique_ptr<Kernel> &entry = made[op + "/" + name];
+  if (!entry) {
+    std::string path = "ops/" + op + "/" + op + ".py";
+    for (int i = 0; i < kernelFileCount; ++i)
+      if (kernelFiles[i].path == path)
+        entry = std::make_unique<Kernel>(Kernel::fromText(path, kernelFiles[i].text, name));
+    if (!entry)
+      throw Error(Kind::Internal, "the library has no kernel file " + path);
+  }
+  return *entry;
+}
+
+} // namespace tilery::ops

@@ -1,0 +1,138 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// Checks of tensors that all operators share, and agreement between ranks.
+#include "ops/op.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+namespace tilery::ops {
+
+World &Call::world() {
+  if (!worldHandle)
+    throw Error(Kind::Launch, op + " communicates and needs a world; call ty.init() or ty.spawn "
+                                   "first (tilery_world_init in C)");
+  if (bound.empty())
+    bound.emplace_back(worldHandle, /*owned=*/false);
+  return bound.front();
+}
+
+void Call::fail(const std::string &message) const {
+  throw Error(Kind::Launch, op + ": " + message);
+}
+
+void Call::needRank(size_t at, int rank) const {
+  if (tensors[at].rank != rank)
+    fail("'" + names[at] + "' has " + std::to_string(tensors[at].rank) + " dimensions, needs " +
+         std::to_string(rank));
+}
+
+void Call::needDim(size_t at, int dim, int64_t extent, const char *what) const {
+  if (tensors[at].shape[dim] != extent)
+    fail("'" + names[at] + "' has shape " + shapeText(tensors[at]) + ", but dimension " +
+         std::to_string(dim) + " must be " + std::to_string(extent) + " (" + what + ")");
+}
+
+void Call::needContiguous(size_t at) const {
+  int64_t expected = 1;
+  for (int dim = tensors[at].rank - 1; dim >= 0; --dim) {
+    if (tensors[at].shape[dim] > 1 && stride(tensors[at], dim) != expected)
+      fail("'" + names[at] + "' is not contiguous (dimension " + std::to_string(dim) +
+           " has stride " + std::to_string(stride(tensors[at], dim)) + ", needs " +
+           std::to_string(expected) + "); pass a contiguous copy");
+    expected *= tensors[at].shape[dim];
+  }
+}
+
+void Call::needInnerContiguous(size_t at) const {
+  int last = tensors[at].rank - 1;
+  if (last >= 0 && tensors[at].shape[last] > 1 && stride(tensors[at], last) != 1)
+    fail("the last dimension of '" + names[at] + "' has stride " +
+         std::to_string(stride(tensors[at], last)) + ", needs 1; pass a contiguous copy");
+}
+
+void Call::needSameType(size_t first, size_t second) const {
+  if (tensors[first].dtype != tensors[second].dtype)
+    fail("'" + names[first] + "' is " + dtypeName(tensors[first].dtype) + " and '" + names[second] +
+         "' is " + dtypeName(tensors[second].dtype) + "; they must have one type");
+}
+
+void Call::needType(size_t at, std::initializer_list<tilery_dtype> allowed) const {
+  if (std::find(allowed.begin(), allowed.end(), tensors[at].dtype) != allowed.end())
+    return;
+  std::string list;
+  for (tilery_dtype dtype : allowed)
+    list += (list.empty() ? "" : ", ") + std::string(dtypeName(dtype));
+  fail("'" + names[at] + "' is " + dtypeName(tensors[at].dtype) + ", needs one of " + list);
+}
+
+void Call::agree(const std::vector<std::pair<const char *, int64_t>> &values) {
+  std::array<int64_t, 24> mine{};
+  mine[0] = int64_t(std::hash<std::string>{}(op));
+  for (size_t i = 0; i < values.size(); ++i)
+    mine[i + 1] = values[i].second;
+  auto all = world().allGather(mine);
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank][0] != mine[0])
+      fail("rank " + std::to_string(rank) + " calls another operator at this point");
+    for (size_t i = 0; i < values.size(); ++i)
+      if (all[rank][i + 1] != all[0][i + 1])
+        fail(std::string(values[i].first) +
+             " differs between ranks: " + std::to_string(all[0][i + 1]) + " on rank 0, " +
+             std::to_string(all[rank][i + 1]) + " on rank " + std::to_string(rank));
+  }
+}
+
+int64_t stride(const tilery_tensor &tensor, int dim) {
+  if (tensor.strides)
+    return tensor.strides[dim];
+  int64_t step = 1;
+  for (int d = tensor.rank - 1; d > dim; --d)
+    step *= tensor.shape[d];
+  return step;
+}
+
+int64_t elements(const tilery_tensor &tensor) {
+  int64_t count = 1;
+  for (int d = 0; d < tensor.rank; ++d)
+    count *= tensor.shape[d];
+  return count;
+}
+
+Memory memory(const tilery_tensor &tensor) {
+  int64_t extent = elements(tensor) ? 1 : 0;
+  for (int d = 0; d < tensor.rank && extent; ++d)
+    extent += (tensor.shape[d] - 1) * stride(tensor, d);
+  auto dtype = static_cast<tilery_dtype>(tensor.dtype);
+  return {tensor.data, dtype, extent * tilery_dtype_size(dtype)};
+}
+
+const char *dtypeName(int32_t dtype) {
+  static constexpr const char *names[] = {"int1",   "int8",    "int16",  "int32", "int64", "uint8",
+                                          "uint16", "uint32",  "uint64", "fp16",  "bf16",  "fp32",
+                                          "fp64",   "fp8e4nv", "fp8e5",  "signal"};
+  return dtype >= 0 && dtype < int(std::size(names)) ? names[dtype] : "unknown";
+}
+
+bool isFloat(int32_t dtype) { return dtype >= TILERY_FP16 && dtype <= TILERY_FP8E5; }
+
+tilery_dtype accumulator(int32_t dtype) {
+  if (isFloat(dtype))
+    return dtype == TILERY_FP64 ? TILERY_FP64 : TILERY_FP32;
+  return tilery_dtype_size(static_cast<tilery_dtype>(dtype)) < 8 ? TILERY_INT32 : TILERY_INT64;
+}
+
+std::string shapeText(const tilery_tensor &tensor) {
+  std::string text = "[";
+  for (int d = 0; d < tensor.rank; ++d)
+    text += (d ? ", " : "") + std::to_string(tensor.shape[d]);
+  return text + "]";
+}
+
+int64_t blockFor(int64_t n, int64_t least, int64_t most) {
+  int64_t power = int64_t(std::bit_ceil(uint64_t(std::max<int64_t>(n, 1))));
+  return std::clamp(power, least, most);
+}
+
+} // namespace tilery::ops

@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// Looks operators up by name, for tilery_ops_list and tilery_op_call.
+#include "ops/registry.h"
+
+#include <array>
+
+// Defined by the C interface: keeps the message of tilery_error_message().
+namespace tilery::capi {
+tilery_status setError(tilery_status status, std::string message);
+}
+
+namespace tilery::ops {
+
+static const std::array<const Op *, 13> &table() {
+  static const std::array<const Op *, 13> all = {
+      &matmulOp(),    &softmaxOp(),   &rmsNormOp(),       &layerNormOp(), &attentionOp(),
+      &allGatherOp(), &allReduceOp(), &reduceScatterOp(), &allToAllOp(),  &broadcastOp(),
+      &agGemmOp(),    &gemmRsOp(),    &gemmArOp()};
+  return all;
+}
+
+static const Op &find(const std::string &name) {
+  std::vector<std::string> names;
+  for (const Op *op : table()) {
+    if (op->name == name)
+      return *op;
+    names.push_back(op->name);
+  }
+  throw Error(Kind::Config, "there is no operator '" + name + "'; did you mean '" +
+                                nearestName(name, names) + "'?");
+}
+
+const std::string &list() {
+  static const std::string text = [] {
+    std::string json = "[";
+    for (const Op *op : table()) {
+      json += (json.size() > 1 ? ",{" : "{");
+      json += "\"name\":\"" + op->name + "\",\"summary\":\"" + op->summary + "\",\"tensors\":[";
+      for (size_t i = 0; i < op->tensors.size(); ++i)
+        json += (i ? ",\"" : "\"") + op->tensors[i] + "\"";
+      json += "],\"options\":{";
+      for (size_t i = 0; i < op->options.size(); ++i)
+        json += (i ? ",\"" : "\"") + op->options[i].first + "\":" + op->options[i].second;
+      json += "}}";
+    }
+    return json + "]";
+  }();
+  return text;
+}
+
+static void checkTensor(const Op &op, const std::string &name, const tilery_tensor &tensor) {
+  auto fail = [&](const std::string &what) {
+    throw Error(Kind::Launch, op.name + ": '" + name + "' " + what);
+  };
+  if (tensor.rank > 8)
+    fail("has " + std::to_string(tensor.rank) + " dimensions, at most 8 are supported");
+  if (tensor.dtype < 0 || tensor.dtype > TILERY_SIGNAL)
+    fail("has the unknown element type " + std::to_string(tensor.dtype));
+  for (int dim = 0; dim < tensor.rank; ++dim) {
+    if (tensor.shape[dim] < 0)
+      fail("has shape " + shapeText(tensor) + "; extents are 0 or more");
+    if (stride(tensor, dim) < 0)
+      fail("has a negative stride; pass a contiguous copy");
+  }
+  if (!tensor.data && elements(tensor))
+    fail("has no data");
+  auto size = uint64_t(tilery_dtype_size(static_cast<tilery_dtype>(tensor.dtype)));
+  if (reinterpret_cast<uintptr_t>(tensor.data) % size)
+    fail("is misaligned; its address must be a multiple of " + std::to_string(size));
+}
+
+void call(const std::string &name, tilery_world *world, const tilery_tensor *tensors, int count,
+          const char *optionsJson) {
+  const Op &op = find(name);
+  std::vector<std::string> names;
+  size_t required = 0;
+  for (std::string tensor : op.tensors) {
+    bool optional = tensor.ends_with('?');
+    if (optional)
+      tensor.pop_back();
+    else
+      ++required;
+    names.push_back(tensor);
+  }
+  if (count < int(required) || count > int(names.size())) {
+    std::string wanted;
+    for (const std::string &tensor : op.tensors)
+      wanted += (wanted.empty() ? "" : ", ") + tensor;
+    throw Error(Kind::Launch, name + " takes " + std::to_string(required) +
+                                  (required < names.size() ? " or more" : "") + " tensors (" +
+                                  wanted + "), got " + std::to_string(count));
+  }
+  for (int i = 0; i < count; ++i)
+    if (tensors[i].rank >= 0) // -1: an optional tensor that is left out
+      checkTensor(op, names[i], tensors[i]);
+    else if (i < int(required))
+      throw Error(Kind::Launch, name + ": '" + names[i] + "' is missing");
+  Call run(name, world, {tensors, size_t(count)}, names,
+           Options::parse(name, optionsJson, op.options));
+  op.run(run);
+}
+
+} // namespace tilery::ops
+
+extern "C" {
+
+TILERY_API const char *tilery_ops_list(void) { return tilery::ops::list().c_str(); }
+
+TILERY_API tilery_status tilery_op_call(const char *name, tilery_world *world,
+                                        const tilery_tensor *tensors, int32_t num_tensors,
+                                        const char *options_json) {
+  try {
+    tilery::ops::call(name ? name : "", world, tensors, num_tensors, options_json);
+    return TILERY_OK;
+  } catch (const tilery::Error &error) {
+    return tilery::capi::setError(static_cast<tilery_status>(error.kind()), error.what());
+  } catch (const std::exception &error) {
+    return tilery::capi::setError(TILERY_INTERNAL_ERROR,
+                                  std::string(error.what()) + "; this is a bug in tilery");
+  }
+}
+}
