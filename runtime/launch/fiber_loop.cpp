@@ -6,6 +6,8 @@
 
 #include "runtime/world/idle_wait.h"
 
+#include <algorithm>
+
 namespace tilery::rt {
 
 namespace {
@@ -67,15 +69,30 @@ private:
   }
 
   void idleRound() {
-    int64_t now = idle.pause([this] {
-      if (domain.failed())
-        return true;
-      for (const Task *task : set.live)
-        if (task->state == TaskState::Parked && task->runnable())
-          return true;
-      return false;
+    int64_t now = idle.pause([this] { return domain.failed() || anyHolds(); }, !anyPolls());
+    if (idle.deadlocked(now) && !domain.failed() && !anyHolds())
+      failDeadlocked();
+    else
+      checkDeadlines(now);
+  }
+
+  bool anyHolds() const {
+    return std::any_of(set.live.begin(), set.live.end(), [](const Task *task) {
+      return task->state == TaskState::Parked && task->runnable();
     });
-    checkDeadlines(now);
+  }
+  bool anyPolls() const {
+    return std::any_of(set.live.begin(), set.live.end(),
+                       [](const Task *task) { return task->state == TaskState::Yielded; });
+  }
+
+  void failDeadlocked() {
+    try {
+      launch.world->failDeadlocked(set.describeWaits());
+    } catch (const Error &error) {
+      launch.error = error;
+      set.failed = true;
+    }
   }
 
   void checkDeadlines(int64_t now) {

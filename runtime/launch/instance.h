@@ -28,6 +28,8 @@ struct LaunchContext {
   int64_t runningNs = 0;
   /// The first failure of an instance.
   std::optional<Error> error = {};
+  /// What instances waited for when the world failed.
+  std::string waits = {};
   /// Null unless the world has a seed.
   std::shared_ptr<const std::string> kernelName = {};
   /// Where a failing instance goes that runs without a fiber.

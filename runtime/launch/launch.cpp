@@ -71,13 +71,20 @@ static void runPlain(LaunchContext &launch) {
     driver.run({launch.traced ? tracedEntry : launch.image.entry, launch.arguments, &instance.abi});
 }
 
+static bool runScheduled(LaunchContext &launch, InstanceSet &instances) {
+  SeededScheduler *scheduler = launch.world->domain->scheduler.get();
+  if (!scheduler)
+    return runFibers(launch, instances);
+  launch.kernelName = std::make_shared<const std::string>(launch.image.name);
+  return scheduler->run(launch.rank(), instances);
+}
+
 static bool runOnFibers(LaunchContext &launch) {
   InstanceSet instances(launch, residency(*launch.world));
-  if (SeededScheduler *scheduler = launch.world->domain->scheduler.get()) {
-    launch.kernelName = std::make_shared<const std::string>(launch.image.name);
-    return scheduler->run(launch.rank(), instances);
-  }
-  return runFibers(launch, instances);
+  bool worldGood = runScheduled(launch, instances);
+  if (!worldGood)
+    launch.waits = instances.describeWaits();
+  return worldGood;
 }
 
 static void traceLaunch(LaunchContext &launch, int64_t beginNs) {
@@ -100,10 +107,10 @@ static void finish(LaunchContext &launch, bool worldGood) {
       world->failWith(*launch.error);
     throw *launch.error;
   }
-  if (!worldGood)
-    world->domain->raiseFailure(launch.rank(),
-                                fmt::format("rank {} ran kernel '{}'", launch.rank(),
-                                            launch.image.name));
+  if (worldGood)
+    return;
+  std::string ran = fmt::format("rank {} ran kernel '{}'", launch.rank(), launch.image.name);
+  world->domain->raiseFailure(launch.rank(), launch.waits.empty() ? ran : launch.waits);
 }
 
 static void run(LaunchContext &launch, bool fibers) {

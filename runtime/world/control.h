@@ -32,6 +32,11 @@ struct alignas(64) RankCell {
   std::atomic<uint32_t> sleeping;
   std::atomic<RankState> state;
   std::atomic<int32_t> pid;
+  /// 1 while all that the rank could run waits for predicates that do not hold.
+  std::atomic<uint32_t> stuck;
+  /// How often it has come unstuck, and how often it has tested its predicates in vain.
+  std::atomic<uint32_t> resumed;
+  std::atomic<uint32_t> tested;
   /// What the rank does now, for the reports of the others.
   SharedText activity;
 };
@@ -39,7 +44,7 @@ struct alignas(64) RankCell {
 struct FailureRecord {
   /// 0: none; 1: being written; 2: can be read.
   std::atomic<uint32_t> stage;
-  int32_t rank; // -1: no rank in particular (a deadlock)
+  int32_t rank; // a rank, Everyone or EveryoneInPart
   int32_t kind;
   char text[8180];
 };

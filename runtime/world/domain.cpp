@@ -101,6 +101,8 @@ void Domain::raiseFailure(int self, const std::string &waitingFor) const {
   auto kind = static_cast<tilery_status>(record.kind);
   // Its own wait may have been found expired by the thread that drives a seeded schedule.
   bool duringOperation = !waitingFor.empty();
+  if (record.rank == EveryoneInPart && duringOperation)
+    raise(kind, "{}\n  meanwhile {}", record.text, waitingFor);
   if (record.rank < 0 || (record.rank == self && duringOperation))
     throw Error(kind, record.text);
   if (record.rank == self)

@@ -47,7 +47,12 @@ public:
   int size() const { return options.ranks; }
 
   bool failed() const { return control.failure->stage.load(std::memory_order_acquire) != 0; }
-  /// The first failure counts; wakes every rank. rank -1: a deadlock, everyone's failure.
+  /// A failure of no rank in particular: a deadlock, whose report names all waits, or only those
+  /// of the rank that found it.
+  static constexpr int Everyone = -1;
+  static constexpr int EveryoneInPart = -2;
+
+  /// The first failure counts; wakes every rank.
   void fail(int rank, tilery_status kind, std::string_view text);
   /// Raises the failure as rank `self` has to see it; `waitingFor` says what it was doing.
   [[noreturn]] void raiseFailure(int self, const std::string &waitingFor = "") const;

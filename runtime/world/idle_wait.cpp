@@ -18,11 +18,55 @@ static int64_t spinTime(const Domain &domain) {
 }
 
 IdleWait::IdleWait(Domain &domain, int rank, int64_t longestNapNs)
-    : cell(domain.control.rank(rank)), longestNapNs(longestNapNs), spinNs(spinTime(domain)) {}
+    : domain(domain), cell(domain.control.rank(rank)), longestNapNs(longestNapNs), spinNs(spinTime(domain)) {}
 
-void IdleWait::sleep(uint32_t ticket) {
+void IdleWait::sleep(uint32_t ticket, bool passive) {
+  if (passive) {
+    cell.stuck.store(1, std::memory_order_release);
+    cell.tested.fetch_add(1, std::memory_order_release);
+  } else {
+    unstick();
+  }
   futexWait(cell.doorbell, ticket, napNs);
   napNs = std::min(napNs * 2, longestNapNs);
+}
+
+bool IdleWait::everyoneStuck(uint64_t &resumed, std::vector<uint32_t> &tested) const {
+  resumed = 0;
+  tested.clear();
+  for (int rank = 0; rank < domain.size(); ++rank) {
+    const RankCell &other = domain.control.rank(rank);
+    // A rank that has finalized will change nothing either.
+    if (other.state.load(std::memory_order_acquire) == RankState::Finalized)
+      continue;
+    tested.push_back(other.tested.load(std::memory_order_acquire));
+    resumed += other.resumed.load(std::memory_order_acquire);
+    if (other.stuck.load(std::memory_order_acquire) == 0)
+      return false;
+  }
+  return true;
+}
+
+bool IdleWait::deadlocked(int64_t now) {
+  // Leaves other threads of the host, which we do not know, time to do something.
+  constexpr int64_t Grace = 1'000'000'000;
+  constexpr uint32_t Tests = 3;
+  uint64_t resumed;
+  std::vector<uint32_t> tested;
+  if (!everyoneStuck(resumed, tested)) {
+    stuckSince = 0;
+    return false;
+  }
+  if (stuckSince == 0 || resumed != resumedThen || tested.size() != testedThen.size()) {
+    stuckSince = now;
+    resumedThen = resumed;
+    testedThen = tested;
+    return false;
+  }
+  for (size_t i = 0; i < tested.size(); ++i)
+    if (tested[i] - testedThen[i] < Tests)
+      return false;
+  return now - stuckSince > Grace;
 }
 
 } // namespace tilery::rt

@@ -183,7 +183,7 @@ void SeededScheduler::reportDeadlock() {
     if (seats[rank].kind == Seat::Kind::Running && seats[rank].tasks->canStart() == false &&
         seats[rank].tasks->live.empty())
       text += fmt::format("\n  rank {} has finished its kernel", rank);
-  domain.fail(-1, TILERY_WAIT_TIMEOUT,
+  domain.fail(Domain::Everyone, TILERY_WAIT_TIMEOUT,
               fmt::format("deadlock: {} waits, none can end and nothing is in flight{}\nhint: find "
                           "the notify that should come before each wait; no rank will run it now",
                           reports.size(), text));

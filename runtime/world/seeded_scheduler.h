@@ -24,6 +24,8 @@ struct HostWait {
   Deadline deadline;
   /// For reports: "rank 1 (host) waits for ...".
   std::function<std::string()> describe;
+  /// Counts for deadlocks among unseeded ranks: false where another thread of the host may end it.
+  bool passive = true;
 };
 
 /// Algorithm. Each rank's thread runs user code until it blocks here, in a launch or a wait.

@@ -50,6 +50,8 @@ public:
   bool failed = false;
   std::vector<Task *> live;
 
+  /// The reports of the first few that wait.
+  std::string describeWaits() const;
   /// Runs one task until it suspends; takes it out of `live` when it is done.
   void step(size_t index);
 };

@@ -85,13 +85,24 @@ void World::waitOn(const HostWait &wait) {
   waitIdly(wait);
 }
 
+void World::failDeadlocked(const std::string &waits) {
+  std::string text = fmt::format("deadlock: all ranks wait and nothing is in flight\n  {}{}\nhint: "
+                                 "find the notify that should come before each wait; no rank will "
+                                 "run it now",
+                                 waits, domain->describePeers(self));
+  domain->fail(Domain::EveryoneInPart, TILERY_WAIT_TIMEOUT, text);
+  domain->raiseFailure(self);
+}
+
 void World::waitIdly(const HostWait &wait) {
   IdleWait idle(*domain, self);
   auto ready = [&] { return wait.predicate.holds() || domain->failed(); };
   while (!wait.predicate.holds()) {
     if (domain->failed())
       domain->raiseFailure(self, wait.describe());
-    int64_t now = idle.pause(ready);
+    int64_t now = idle.pause(ready, wait.passive);
+    if (wait.passive && idle.deadlocked(now) && !ready())
+      failDeadlocked(wait.describe());
     if (wait.deadline.passed(now) && !wait.predicate.holds())
       failWith(Error(TILERY_WAIT_TIMEOUT,
                      fmt::format("wait timed out\n  {}{}\nhint: a rank that is late needs a larger "
@@ -173,7 +184,8 @@ void World::wait(const uint64_t *signal, uint64_t value, int32_t compare, double
   waitOn({predicate, Deadline::after(timeout < 0 ? timeoutSeconds() : timeout),
           [this, predicate] {
             return fmt::format("rank {} (host) waits for {}", self, describeWait(predicate));
-          }});
+          },
+          false});
 }
 
 void World::put(void *destination, const void *source, size_t bytes, int rank) {

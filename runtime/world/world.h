@@ -65,6 +65,8 @@ public:
   void requireUsable() const;
   /// Marks the world failed and raises: others get a PeerError.
   [[noreturn]] void failWith(const Error &error);
+  /// Raises for all ranks; `waits` says what this one waits for.
+  [[noreturn]] void failDeadlocked(const std::string &waits);
 
   std::string describeJson() const;
   /// Collective: merges all ranks' events into one file.

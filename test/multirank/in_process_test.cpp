@@ -158,6 +158,30 @@ TEST(InProcessWorld, DeadlockReport) {
   }
 }
 
+TEST(InProcessWorld, UnseededDeadlockIsFoundLongBeforeTheTimeout) {
+  int64_t begin = rt::nowNs();
+  for (const Error &error : runGroup(smallWorld(2), deadlock)) {
+    EXPECT_EQ(error.kind, TILERY_WAIT_TIMEOUT);
+    EXPECT_EQ(error.message.find("deadlock: all ranks wait and nothing is in flight\n  rank "), 0u)
+        << error.message;
+    EXPECT_NE(error.message.find("runs kernel 'ring'"), std::string::npos) << error.message;
+  }
+  EXPECT_LT(rt::nowNs() - begin, 5'000'000'000);
+}
+
+TEST(InProcessWorld, LateHostSignalIsNoDeadlock) {
+  expectGroup(smallWorld(2), [](World &world) {
+    auto *signals = static_cast<uint64_t *>(world.allocate(32, "ready"));
+    if (world.rank() == 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+      world.notify(signals + 3, 1, 4, TILERY_SIGNAL_SET);
+      world.notify(signals + 3, 0, 4, TILERY_SIGNAL_SET);
+    } else {
+      launch(world, makeKernel("ring", deadlockKernel), 1, {bits(signals)});
+    }
+  });
+}
+
 TEST(InProcessWorld, DeadlockReportIsCapped) {
   WorldOptions options = smallWorld(3);
   options.seed = 1;

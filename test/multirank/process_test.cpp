@@ -84,6 +84,16 @@ static void finalizeAlone(World &world) {
   require(rt::nowNs() - begin < 1'000'000'000, "finalize waited for a rank that is gone");
 }
 
+static void deadlock(World &world) {
+  uint64_t *signals = makeSignals(world);
+  launch(world, makeKernel("k", waitKernel), 1, {bits(signals)});
+}
+
+static void differentGrids(World &world) {
+  uint64_t *signals = makeSignals(world);
+  launch(world, makeKernel("k", waitKernel), 1 + world.rank(), {bits(signals)});
+}
+
 static void mismatch(World &world) {
   try {
     world.allocate(size_t(4096) << world.rank(), "x");
@@ -156,6 +166,8 @@ const std::vector<Scenario> &scenarios() {
       {"large_objects", largeObjects},
       {"idle_wait", idleWait},
       {"traced", traced},
+      {"deadlock", deadlock},
+      {"different_grids", differentGrids},
       {"nothing", [](World &) {}},
   };
   return table;
@@ -206,6 +218,10 @@ TEST(ProcessWorld, KilledRankEndsTheWaitsOfTheOthers) {
     EXPECT_EQ(countOf(result.output, fmt::format("survivor: rank {} (pid ", dead)), 3)
         << result.output;
     EXPECT_NE(result.output.find("was killed by signal 9 (Killed)"), std::string::npos);
+    if (std::string(scenario) == "kill_in_device_wait") {
+      EXPECT_NE(result.output.find("signal 'ready'[0]: expected == 1, seen 0"), std::string::npos)
+          << result.output;
+    }
     EXPECT_EQ(sharedMemoryNames(), before);
     EXPECT_EQ(listeningSockets(), 0);
   }
@@ -227,6 +243,22 @@ TEST(ProcessWorld, MismatchedAllocation) {
   JobResult result = runJob(2, "mismatch");
   EXPECT_EQ(countOf(result.output, "  rank 0: allocation of 4096 bytes for 'x'\n"
                                    "  rank 1: allocation of 8192 bytes for 'x'"),
+            2)
+      << result.output;
+}
+
+TEST(ProcessWorld, DeadlockIsFoundLongBeforeTheTimeout) {
+  JobResult result = runJob(3, "deadlock");
+  EXPECT_EQ(countOf(result.output, "WaitTimeout: deadlock: all ranks wait"), 3) << result.output;
+  EXPECT_LT(result.seconds, 5);
+}
+
+TEST(ProcessWorld, CheckedModeRefusesDifferentGrids) {
+  setenv("TILERY_CHECK", "1", 1);
+  JobResult result = runJob(2, "different_grids");
+  unsetenv("TILERY_CHECK");
+  EXPECT_EQ(countOf(result.output, "  rank 0: launch of 'k' with grid (1, 1, 1)\n"
+                                   "  rank 1: launch of 'k' with grid (2, 1, 1)"),
             2)
       << result.output;
 }
