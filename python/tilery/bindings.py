@@ -53,7 +53,7 @@ class Capture:
         self.watched = []  # (dict or cell, name, value)
         for name in sorted(names):
             if name in cells:
-                source, value = cells[name], _cell(cells[name])
+                source, value = cells[name], cell_value(cells[name])
             elif name in function.__globals__:
                 source, value = function.__globals__, function.__globals__[name]
             else:
@@ -61,15 +61,9 @@ class Capture:
             self.values[name] = value
             self.watched.append((source, name, value))
 
-    def changed(self) -> bool:
-        for source, name, value in self.watched:
-            now = source.get(name) if type(source) is dict else _cell(source)
-            if now is not value:
-                return True
-        return False
 
-
-def _cell(cell):
+def cell_value(cell):
+    """What a closure's cell holds now; None when it is empty."""
     try:
         return cell.cell_contents
     except ValueError:

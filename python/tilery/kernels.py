@@ -9,10 +9,9 @@ import contextvars
 import functools
 import itertools
 
-from tilery import _capi, bindings, knobs
+from tilery import _capi, bindings, knobs, world as worlds
 from tilery.errors import ConfigError, LaunchError, nearest
 from tilery.interpreter import state
-from tilery.records import Records
 
 # Launch keywords that are not parameters: compiler options, and how to launch.
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "debug",
@@ -23,10 +22,15 @@ _interpret: contextvars.ContextVar = contextvars.ContextVar("tilery_interpret", 
 
 def interpreting() -> bool:
     """Whether launches run in the interpreter now."""
-    if state.task() is not None:
-        return True
     chosen = _interpret.get()
-    return knobs.get("TILERY_INTERPRET") if chosen is None else chosen
+    if chosen is None:
+        chosen = _environment_says()
+    return chosen or state.task() is not None
+
+
+@functools.cache
+def _environment_says() -> bool:
+    return knobs.get("TILERY_INTERPRET")
 
 
 @contextlib.contextmanager
@@ -81,7 +85,7 @@ class JITFunction:
         self._positions = {name: i for i, name in enumerate(self.names)}
         self._handle = 0
         self._watched: list = []
-        self._records: Records | None = None
+        self._records = None
         self._last = None  # (options, records) of the last launch, for ir and asm
 
     # -- source ------------------------------------------------------------------------------
@@ -100,14 +104,19 @@ class JITFunction:
 
     def _native(self) -> int:
         """The library's handle; made anew when a global that the source names has changed."""
-        if self._handle and not any(capture.changed() for capture in self._watched):
-            return self._handle
         if self._handle:
+            for source, name, value in self._watched:
+                now = source.get(name) if type(source) is dict else bindings.cell_value(source)
+                if now is not value:
+                    break
+            else:
+                return self._handle
             _capi.library().tilery_function_destroy(self._handle)
             self._handle = 0
         request = bindings.request(self)
-        self._watched = [kernel.capture for kernel in _reachable(self)]
+        self._watched = [entry for kernel in _reachable(self) for entry in kernel.capture.watched]
         self._handle = _capi.handle_from("function_create", _capi.encode(request))
+        from tilery.records import Records
         self._records = Records(self)
         return self._handle
 
@@ -143,10 +152,8 @@ class JITFunction:
         return self._launch_native(grid, args, options, stream, timeout)
 
     def _launch_native(self, grid, args, options, stream, timeout) -> None:
-        from tilery.world import current
-
         handle = self._native()
-        world = current(required=False)
+        world = worlds.current(required=False)
         if world is not None and world.kind != "native":
             raise LaunchError(f"kernel '{self.name}' is compiled, but this rank belongs to an "
                               "interpreted world; let ty.interpret() surround the launch too")
@@ -160,10 +167,8 @@ class JITFunction:
 
     def _launch_interpreted(self, grid, args) -> None:
         from tilery.interpreter.launch import Launch, as_kernel
-        from tilery.world import interpreter_world
-
         _check_grid(grid)
-        launch = Launch(self.name, interpreter_world(), grid)
+        launch = Launch(self.name, worlds.interpreter_world(), grid)
         values = [launch.bind(p.name, self._array(p, value), p.constexpr)
                   for p, value in zip(self.parameters, args)]
         if 0 not in grid:

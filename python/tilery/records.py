@@ -4,10 +4,20 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
+import json
 import struct
 
+import numpy as np
+
 from tilery import _capi
+from tilery.arguments import from_value
+from tilery.bindings import binding
 from tilery.errors import LaunchError
+from tilery.language import dtypes
+from tilery.language.values import constexpr
+from tilery.tensor import Tensor
 
 # tilery_arg: bits, kind, dtype, symmetric, reserved, reserved2, bytes.
 _RECORD = struct.Struct("<QBBBBIq")
@@ -36,9 +46,10 @@ class Records:
 
     def make(self, value, at: int) -> bytes:
         """The record of argument number `at`."""
+        if type(value) is Tensor:
+            return value.record()
         parameter = self.kernel.parameters[at]
         constant = parameter.constexpr
-        from tilery.language.values import constexpr
         if isinstance(value, constexpr):
             value, constant = value.value, True
         if value is None:
@@ -52,12 +63,6 @@ class Records:
         return self._other(parameter, value, constant)
 
     def _other(self, parameter, value, constant: bool) -> bytes:
-        import numpy as np
-
-        from tilery.arguments import from_value
-        from tilery.bindings import binding
-        from tilery.language import dtypes
-
         if isinstance(value, dtypes.dtype):
             return _pack(0, CONST_DTYPE, dtypes.CODES[value.name])
         if isinstance(value, (np.number, np.bool_)):
@@ -67,13 +72,18 @@ class Records:
             if bound is None:
                 raise LaunchError(f"argument '{parameter.name}' is a {type(value).__name__}, which "
                                   "cannot be a constant of a kernel")
-            return _pack(_interned(bound), CONST_OTHER)
+            return _pack(_interned(json.dumps(bound)), CONST_OTHER)
         array = from_value(parameter.name, value)
         if not array.writable and parameter.name in self.kernel.written:
             raise LaunchError(f"argument '{parameter.name}' is read-only and the kernel writes to "
                               "it; pass a writable copy")
-        return _pack(array.address, POINTER, dtypes.CODES[array.dtype.name], int(array.symmetric),
-                     array.nbytes)
+        return pointer(array)
+
+
+def pointer(array) -> bytes:
+    """The record of an array argument."""
+    return _pack(array.address, POINTER, dtypes.CODES[array.dtype.name], int(array.symmetric),
+                 array.nbytes)
 
 
 def _integer(name: str, value: int, constant: bool) -> bytes:
@@ -88,8 +98,6 @@ def _integer(name: str, value: int, constant: bool) -> bytes:
 
 
 def _numpy_scalar(value, constant: bool) -> bytes:
-    from tilery.language import dtypes
-
     element = dtypes.from_any(value.dtype)
     code = dtypes.CODES[element.name]
     if element.is_bool():
@@ -99,9 +107,8 @@ def _numpy_scalar(value, constant: bool) -> bytes:
     return _pack(_double(float(value)), CONST_FLOAT if constant else FLOAT, code)
 
 
-def _interned(bound: dict) -> int:
-    import ctypes
-
+@functools.lru_cache(maxsize=None)
+def _interned(text: str) -> int:
     result = ctypes.c_uint64()
-    _capi.call("constant_intern", _capi.encode(bound), ctypes.byref(result))
+    _capi.call("constant_intern", text.encode(), ctypes.byref(result))
     return result.value

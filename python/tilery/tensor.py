@@ -29,7 +29,7 @@ class Tensor:
         self.rank = world.rank if rank is None else rank
         self._owner = owner
         self._argument: ArrayArgument | None = None
-        self._tilery_record: bytes | None = None  # what _launch.c copies
+        self._record: bytes | None = None
 
     @property
     def size(self) -> int:
@@ -102,7 +102,7 @@ class Tensor:
         if not self._owner:
             raise LaunchError(f"'{self.label}' is a view; free the tensor that was allocated")
         self.world.free(self.address)
-        self.address = 0
+        self.address, self._record = 0, None
 
     def _check_alive(self) -> None:
         if self.address == 0:
@@ -114,6 +114,13 @@ class Tensor:
             self._argument = ArrayArgument(self.address, self.nbytes, 0, self.dtype, True,
                                            self.rank == self.world.rank, self)
         return self._argument
+
+    def record(self) -> bytes:
+        """The tilery_arg of this tensor, kept for the next launch."""
+        if self._record is None:
+            from tilery.records import pointer
+            self._record = pointer(self.argument())
+        return self._record
 
     def __len__(self) -> int:
         return self.shape[0]

@@ -12,6 +12,7 @@ import threading
 
 from tilery import _capi, knobs
 from tilery.errors import ConfigError, LaunchError, PeerError
+from tilery.interpreter import state
 from tilery.tensor import Tensor
 
 _COMPARE = {"eq": 0, "ne": 1, "gt": 2, "le": 3, "lt": 4, "ge": 5}
@@ -87,8 +88,6 @@ _process_lock = threading.Lock()
 
 def current(required: bool = True):
     """The world of the calling rank: the spawned one, else the one of ty.init()."""
-    from tilery.interpreter import state
-
     task = state.task()
     if task is not None:
         return task.world
@@ -163,7 +162,6 @@ def spawn(fn, ranks: int, args=(), *, seed=None, delay: bool = False, residency:
 
     Example: `ty.spawn(lambda: ty.rank(), ranks=2)` is `[0, 1]`.
     """
-    from tilery.interpreter import state
     from tilery.kernels import interpreting
 
     if not isinstance(ranks, int) or ranks < 1:

@@ -1,0 +1,201 @@
+/* SPDX-FileCopyrightText: The Tilery authors
+ * SPDX-License-Identifier: Apache-2.0 */
+/* The launch path: Python arguments to tilery_arg records, and the call without the GIL.
+ *
+ * Limited API of Python 3.11, so one binary serves later versions too. The library is not
+ * linked: bind() gets the address of tilery_function_launch from ctypes.
+ */
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030b0000
+#include <Python.h>
+
+#include "tilery/tilery.h"
+
+#include <string.h>
+
+typedef tilery_status (*launch_entry)(tilery_function *, tilery_world *, const tilery_launch *,
+                                      const tilery_arg *, int32_t);
+
+enum { MAX_ARGS = 128 };
+
+static launch_entry entry;
+
+static PyObject *bind(PyObject *self, PyObject *address) {
+  (void)self;
+  entry = (launch_entry)PyLong_AsVoidPtr(address);
+  if (PyErr_Occurred())
+    return NULL;
+  Py_RETURN_NONE;
+}
+
+static void set(tilery_arg *arg, uint64_t bits, int kind, int dtype) {
+  memset(arg, 0, sizeof *arg);
+  arg->bits = bits;
+  arg->kind = (uint8_t)kind;
+  arg->dtype = (uint8_t)dtype;
+  arg->bytes = -1;
+}
+
+/* The record that Python's converter makes; 0 on success. */
+static int convert_slowly(PyObject *converter, PyObject *value, Py_ssize_t index,
+                          tilery_arg *arg) {
+  PyObject *record = PyObject_CallFunction(converter, "On", value, index);
+  if (!record)
+    return -1;
+  char *bytes;
+  Py_ssize_t size;
+  int failed = PyBytes_AsStringAndSize(record, &bytes, &size) < 0;
+  if (!failed && size != (Py_ssize_t)sizeof *arg) {
+    PyErr_Format(PyExc_SystemError, "an argument record has %zd bytes, needs %zd", size,
+                 (Py_ssize_t)sizeof *arg);
+    failed = 1;
+  }
+  if (!failed)
+    memcpy(arg, bytes, sizeof *arg);
+  Py_DECREF(record);
+  return failed ? -1 : 0;
+}
+
+/* Integers of 32 and 64 bits; wider ones and unsigned ones go the slow way. */
+static int convert_integer(PyObject *value, int constant, tilery_arg *arg) {
+  int overflow;
+  long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+  if (overflow || (number == -1 && PyErr_Occurred())) {
+    PyErr_Clear();
+    return 0;
+  }
+  int small = number >= INT32_MIN && number <= INT32_MAX;
+  set(arg, (uint64_t)number, constant ? TILERY_ARG_CONST_INT : TILERY_ARG_INT,
+      small ? TILERY_INT32 : TILERY_INT64);
+  return 1;
+}
+
+/* Element type of a buffer's format, or -1. Formats are native; 'l' has 8 bytes on Linux. */
+static int dtype_of_format(const char *format) {
+  static const struct {
+    char letter;
+    int dtype;
+  } known[] = {{'f', TILERY_FP32},   {'d', TILERY_FP64},  {'e', TILERY_FP16},  {'?', TILERY_INT1},
+               {'b', TILERY_INT8},   {'h', TILERY_INT16}, {'i', TILERY_INT32}, {'l', TILERY_INT64},
+               {'q', TILERY_INT64},  {'B', TILERY_UINT8}, {'H', TILERY_UINT16},
+               {'I', TILERY_UINT32}, {'L', TILERY_UINT64}, {'Q', TILERY_UINT64}};
+  if (!format || !format[0] || format[1])
+    return -1;
+  for (size_t i = 0; i < sizeof known / sizeof known[0]; ++i)
+    if (known[i].letter == format[0])
+      return known[i].dtype;
+  return -1;
+}
+
+/* Writable, aligned buffers with strides >= 0, such as most NumPy arrays: 1 on success. What is
+ * left goes the slow way, which finds the right error. The caller's tuple keeps the array. */
+static int convert_buffer(PyObject *value, tilery_arg *arg) {
+  Py_buffer view;
+  if (!PyObject_CheckBuffer(value) ||
+      PyObject_GetBuffer(value, &view, PyBUF_STRIDES | PyBUF_FORMAT | PyBUF_WRITABLE) < 0) {
+    PyErr_Clear();
+    return 0;
+  }
+  int dtype = dtype_of_format(view.format);
+  int64_t extent = view.itemsize;
+  int good = dtype >= 0 && (uint64_t)(uintptr_t)view.buf % (uint64_t)view.itemsize == 0;
+  for (int i = 0; i < view.ndim && good; ++i) {
+    if (view.shape[i] == 0)
+      extent = 0;
+    else if (extent)
+      extent += (view.shape[i] - 1) * view.strides[i];
+    good = view.strides[i] >= 0 || view.shape[i] <= 1;
+  }
+  if (good) {
+    set(arg, (uint64_t)(uintptr_t)view.buf, TILERY_ARG_POINTER, dtype);
+    arg->bytes = extent;
+  }
+  PyBuffer_Release(&view);
+  return good;
+}
+
+static int convert(PyObject *converter, PyObject *value, Py_ssize_t index, int constant,
+                   tilery_arg *arg) {
+  if (PyLong_CheckExact(value) && convert_integer(value, constant, arg))
+    return 0;
+  if (PyFloat_CheckExact(value)) {
+    double number = PyFloat_AsDouble(value);
+    uint64_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    set(arg, bits, constant ? TILERY_ARG_CONST_FLOAT : TILERY_ARG_FLOAT, TILERY_FP32);
+    return 0;
+  }
+  if (value == Py_None) {
+    set(arg, 0, TILERY_ARG_CONST_NONE, 0);
+    return 0;
+  }
+  if (value == Py_True || value == Py_False) {
+    set(arg, value == Py_True, constant ? TILERY_ARG_CONST_BOOL : TILERY_ARG_BOOL, 0);
+    return 0;
+  }
+  if (!constant && convert_buffer(value, arg))
+    return 0;
+  return convert_slowly(converter, value, index, arg);
+}
+
+static int read_grid(PyObject *grid, int64_t *extents) {
+  for (int i = 0; i < 3; ++i) {
+    PyObject *extent = PyTuple_GetItem(grid, i);
+    if (!extent)
+      return -1;
+    extents[i] = PyLong_AsLongLong(extent);
+    if (PyErr_Occurred())
+      return -1;
+  }
+  return 0;
+}
+
+/* launch(function, world, grid, options, stream, timeout, args, constant_flags, converter)
+ * -> status. Handles are integers; grid is a tuple of three. */
+static PyObject *launch(PyObject *self, PyObject *const *values, Py_ssize_t count) {
+  (void)self;
+  if (count != 9) {
+    PyErr_Format(PyExc_TypeError, "launch takes 9 arguments, got %zd", count);
+    return NULL;
+  }
+  tilery_function *function = PyLong_AsVoidPtr(values[0]);
+  tilery_world *world = PyLong_AsVoidPtr(values[1]);
+  tilery_launch how;
+  memset(&how, 0, sizeof how);
+  how.options = PyLong_AsVoidPtr(values[3]);
+  how.stream = PyLong_AsVoidPtr(values[4]);
+  how.timeout_s = PyFloat_AsDouble(values[5]);
+  char *flags;
+  Py_ssize_t parameters;
+  if (PyErr_Occurred() || read_grid(values[2], how.grid) < 0 ||
+      PyBytes_AsStringAndSize(values[7], &flags, &parameters) < 0)
+    return NULL;
+  Py_ssize_t size = PyTuple_Size(values[6]);
+  if (size < 0)
+    return NULL;
+  if (size != parameters || size > MAX_ARGS) {
+    PyErr_Format(PyExc_TypeError, "%zd arguments for %zd parameters (at most %d)", size,
+                 parameters, MAX_ARGS);
+    return NULL;
+  }
+  tilery_arg args[MAX_ARGS];
+  for (Py_ssize_t i = 0; i < size; ++i)
+    if (convert(values[8], PyTuple_GetItem(values[6], i), i, flags[i], &args[i]) < 0)
+      return NULL;
+  tilery_status status;
+  Py_BEGIN_ALLOW_THREADS
+  status = entry(function, world, &how, args, (int32_t)size);
+  Py_END_ALLOW_THREADS
+  return PyLong_FromLong(status);
+}
+
+static PyMethodDef methods[] = {
+    {"bind", bind, METH_O, "bind(address): where tilery_function_launch is"},
+    {"launch", (PyCFunction)(void (*)(void))launch, METH_FASTCALL, "see the source"},
+    {NULL, NULL, 0, NULL}};
+
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, "_launch", "The launch path of tilery.", -1, methods,
+    NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__launch(void) { return PyModule_Create(&module); }
