@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// Located errors in the user's words: file, line, column, the source with a caret range,
+// notes with the other side, and a hint how to fix.
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace tilery {
+
+/// Text of one source file or function, with the line number its first line has in the file.
+struct SourceText {
+  std::string file;
+  int firstLine = 1;
+  std::string text;
+
+  /// The line `number` of the file, without its line break; empty when outside the text.
+  std::string_view line(int number) const;
+};
+
+/// Half-open range of columns; lines and columns count from 1.
+struct SourceRange {
+  const SourceText *source = nullptr;
+  int line = 0, column = 0, endLine = 0, endColumn = 0;
+
+  bool valid() const { return source != nullptr; }
+  /// From the start of this to the end of `last`.
+  SourceRange through(const SourceRange &last) const;
+  /// The source text in the range, first line only.
+  std::string text() const;
+};
+
+/// "file:line:col: <severity>: message", the line, and its range underlined.
+std::string renderDiagnostic(const SourceRange &range, std::string_view severity,
+                             const std::string &message);
+
+/// An error in the user's program. Thrown inside the front end only; it never crosses MLIR.
+class CompileError : public std::exception {
+public:
+  CompileError(SourceRange range, std::string message)
+      : range(range), message(std::move(message)) {}
+
+  CompileError &&note(SourceRange where, std::string text) &&;
+  CompileError &&hint(std::string text) &&;
+
+  /// The whole text, notes and hints included.
+  std::string render() const;
+  const char *what() const noexcept override { return message.c_str(); }
+
+  SourceRange range;
+  std::string message;
+
+private:
+  std::vector<std::pair<SourceRange, std::string>> notes;
+  std::vector<std::string> hints;
+};
+
+/// The candidate with the smallest edit distance, when it is near enough to be a typing error
+/// (at most a third of the length, at least 1 change allowed); else empty.
+std::string nearestName(std::string_view name, const std::vector<std::string> &candidates);
+
+} // namespace tilery
