@@ -33,3 +33,31 @@ function(tilery_add_dialect name dialect)
   mlir_tablegen(${name}Enums.cpp.inc -gen-enum-defs)
   add_public_tablegen_target(Tilery${name}IncGen)
 endfunction()
+
+# What compiler libraries link: the shared libraries, or the parts that we use of the static
+# ones. In the static case MLIR's imported targets must forget the shared LLVM.
+add_library(TileryMLIR INTERFACE)
+if(TILERY_STATIC_LLVM)
+  foreach(library ${MLIR_ALL_LIBS} ${MLIR_DIALECT_LIBS} ${MLIR_CONVERSION_LIBS}
+          ${MLIR_TRANSLATION_LIBS} ${MLIR_EXTENSION_LIBS} ${MLIR_EXPORTED_TARGETS})
+    if(TARGET ${library})
+      get_target_property(links ${library} INTERFACE_LINK_LIBRARIES)
+      if(links)
+        list(REMOVE_ITEM links LLVM)
+        set_target_properties(${library} PROPERTIES INTERFACE_LINK_LIBRARIES "${links}")
+      endif()
+    endif()
+  endforeach()
+  llvm_map_components_to_libnames(TILERY_LLVM_LIBS
+    core support passes orcjit jitlink x86codegen x86asmparser x86desc x86info)
+  target_link_libraries(TileryMLIR INTERFACE
+    MLIRArithDialect MLIRArithTransforms MLIRFuncDialect MLIRMathDialect MLIRMathTransforms
+    MLIRSCFDialect MLIRSCFTransforms MLIRTensorDialect MLIRVectorDialect
+    MLIRVectorTransforms MLIRLLVMDialect MLIRLLVMIRTransforms
+    MLIRArithToLLVM MLIRControlFlowToLLVM MLIRFuncToLLVM MLIRMathToLLVM MLIRMathToLibm
+    MLIRSCFToControlFlow MLIRVectorToLLVM MLIRVectorToLLVMPass MLIRReconcileUnrealizedCasts
+    MLIRTargetLLVMIRExport MLIRBuiltinToLLVMIRTranslation MLIRLLVMToLLVMIRTranslation
+    MLIRParser MLIRPass MLIRTransforms MLIRIR MLIRSupport ${TILERY_LLVM_LIBS})
+else()
+  target_link_libraries(TileryMLIR INTERFACE MLIR LLVM)
+endif()

@@ -23,7 +23,6 @@ def Core_Dialect : Dialect {
     on overlapping addresses take effect in program order.
   }];
   let useDefaultTypePrinterParser = 1;
-  let useDefaultAttributePrinterParser = 1;
   let hasConstantMaterializer = 1;
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }

@@ -18,7 +18,6 @@ def Device_Dialect : Dialect {
     translated twice and a signal cannot be waited on with the wrong operation.
   }];
   let useDefaultTypePrinterParser = 1;
-  let useDefaultAttributePrinterParser = 1;
   let dependentDialects = ["::tilery::core::CoreDialect"];
 }
 

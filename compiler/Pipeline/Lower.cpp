@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// The pass list, as a table of contents: one line a pass, the reason for its place beside it.
+#include "compiler/Pipeline/Lower.h"
+
+#include "compiler/Dialect/Core/IR/Core.h"
+#include "compiler/Dialect/Core/Transforms/Passes.h"
+#include "compiler/Dialect/Device/IR/Device.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+
+namespace tilery {
+namespace {
+
+// What every target gets: simpler core + device IR.
+void addCorePasses(OpPassManager &passes) {
+  // Folds constants and dead code that specialisation left, so that later passes see little.
+  passes.addPass(createCanonicalizerPass());
+  // One definition for equal offsets and masks: later passes compare them by identity.
+  passes.addPass(createCSEPass());
+  // After CSE, which makes the loop's pointer chains visible; before hoisting, which then
+  // finds the tiles of offsets invariant.
+  passes.addPass(core::createScalarizeCarriedOffsets());
+  // Takes what the previous pass made invariant out of the loops.
+  passes.addPass(createLoopInvariantCodeMotionPass());
+  passes.addPass(createCanonicalizerPass());
+  passes.addPass(createCSEPass());
+}
+
+LogicalResult run(ModuleOp module, const LowerOptions &options,
+                  llvm::function_ref<void(OpPassManager &)> add) {
+  PassManager passes(module.getContext());
+  add(passes);
+  if (options.timePasses)
+    passes.enableTiming();
+  if (!options.dumpAfter.empty()) {
+    module.getContext()->disableMultithreading();
+    passes.enableIRPrinting(
+        nullptr, [&](Pass *pass, Operation *) {
+          return options.dumpAfter == "all" || pass->getArgument() == options.dumpAfter;
+        });
+  }
+  return passes.run(module);
+}
+
+std::string textOf(ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module.print(stream);
+  return text;
+}
+
+SourceSite siteOf(ArrayAttr triple) {
+  return {cast<StringAttr>(triple[0]).str(), int32_t(cast<IntegerAttr>(triple[1]).getInt()),
+          int32_t(cast<IntegerAttr>(triple[2]).getInt())};
+}
+
+KernelInfo infoOf(LLVM::LLVMFuncOp function) {
+  KernelInfo info;
+  info.name = function.getName().str();
+  info.scratchBytes = function->getAttrOfType<IntegerAttr>(kScratchBytesAttr).getInt();
+  info.suspends = function->hasAttr(kSuspendsAttr);
+  info.communicates = function->hasAttr(kCommunicatesAttr);
+  for (Attribute site : function->getAttrOfType<ArrayAttr>(kSitesAttr))
+    info.sites.push_back(siteOf(cast<ArrayAttr>(site)));
+  return info;
+}
+
+} // namespace
+
+void registerLoweringDialects(DialectRegistry &registry) {
+  registry.insert<core::CoreDialect, device::DeviceDialect, arith::ArithDialect,
+                  cf::ControlFlowDialect, func::FuncDialect, LLVM::LLVMDialect,
+                  math::MathDialect, scf::SCFDialect, vector::VectorDialect>();
+  registerBuiltinDialectTranslation(registry);
+  registerLLVMDialectTranslation(registry);
+}
+
+llvm::Expected<CompiledCode> compileModule(ModuleOp module, const Target &target,
+                                           const LowerOptions &options) {
+  auto wants = [&](llvm::StringRef stage) { return llvm::is_contained(options.capture, stage); };
+  std::map<std::string, std::string> text;
+  auto failed = [] { return llvm::createStringError("lowering failed"); };
+
+  if (run(module, options, addCorePasses).failed())
+    return failed();
+  if (wants("core"))
+    text["core"] = textOf(module);
+  if (run(module, options, [&](auto &passes) { target.addTilePasses(passes); }).failed())
+    return failed();
+  if (wants("vector"))
+    text["vector"] = textOf(module);
+  if (run(module, options, [&](auto &passes) { target.addFinalPasses(passes); }).failed())
+    return failed();
+
+  std::vector<KernelInfo> kernels;
+  for (auto function : module.getOps<LLVM::LLVMFuncOp>())
+    if (function->hasAttr(kScratchBytesAttr))
+      kernels.push_back(infoOf(function));
+  auto code = target.emit(module, {wants("llvm"), wants("asm")});
+  if (!code)
+    return code.takeError();
+  code->kernels = std::move(kernels);
+  code->text.merge(text);
+  return code;
+}
+
+} // namespace tilery
