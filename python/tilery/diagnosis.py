@@ -46,7 +46,7 @@ def _interpreter() -> dict:
 
 
 def _knobs() -> dict:
-    return {name: knobs.get(name) for name in knobs.KNOBS}
+    return {name: knobs.get(name) for name in knobs.KNOBS if name != "TILERY_JOB_TOKEN"}
 
 
 def _self_test(compiled: bool) -> dict:

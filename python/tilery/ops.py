@@ -52,6 +52,7 @@ def _fill(record, name: str, value):
     """Describes one array; returns what must stay alive during the call."""
     from tilery.arguments import from_value
     from tilery.language.dtypes import CODES
+    from tilery.tensor import Tensor
 
     if value is None:
         record.rank = -1
@@ -62,7 +63,7 @@ def _fill(record, name: str, value):
     strides = getattr(value, "strides", None)
     if strides is None:  # torch
         strides = tuple(value.stride())
-    elif not hasattr(value, "at"):  # NumPy counts bytes
+    elif not isinstance(value, Tensor):  # NumPy counts bytes
         strides = tuple(step // item for step in strides)
     arrays = ((ctypes.c_int64 * len(shape))(*shape), (ctypes.c_int64 * len(shape))(*strides))
     record.data, record.shape, record.strides = argument.address, arrays[0], arrays[1]

@@ -227,5 +227,6 @@ def _check_same(world, name: str, configs) -> None:
     text = repr(configs)
     digests = _exchange(world, [len(configs), hashlib.sha256(text.encode()).hexdigest()])
     if any(digest != digests[0] for digest in digests):
-        raise ConfigError(f"the configurations of kernel '{name}' differ between ranks: " + ", ".join(
-            f"rank {r} has {count} ({digest[:8]})" for r, (count, digest) in enumerate(digests)))
+        shown = ", ".join(f"rank {r} has {count} ({digest[:8]})"
+                          for r, (count, digest) in enumerate(digests))
+        raise ConfigError(f"the configurations of kernel '{name}' differ between ranks: {shown}")

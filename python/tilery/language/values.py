@@ -320,7 +320,9 @@ def promote(left, right, symbol: str, division: bool = False) -> tuple[tensor, t
 
 
 def _literal(value, ty: dt.dtype) -> tensor:
-    return cast(tensor(np.asarray(value), dt.of_literal(value)), ty)
+    if ty.is_floating():  # rounded once, from the double that Python has
+        return cast(tensor(np.asarray(value, np.float64), dt.float64), ty)
+    return tensor(np.asarray(int(value) if not ty.is_bool() else value).astype(ty.numpy), ty)
 
 
 def _check_literal(value, ty: dt.dtype) -> None:

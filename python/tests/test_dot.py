@@ -1,0 +1,83 @@
+# SPDX-FileCopyrightText: The Tilery authors
+# SPDX-License-Identifier: Apache-2.0
+"""tl.dot: shapes down to 1, types, accumulators, against float64 with a K-dependent bound."""
+
+import numpy as np
+import pytest
+from backends import assert_close, numpy_type, random_array
+from kernel_text import make
+
+
+def dot_kernel(m, n, k, extra="", acc=""):
+    return make(f'''@ty.jit
+def kernel(a, b, c, out):
+    rm, rn, rk = tl.arange(0, {m}), tl.arange(0, {n}), tl.arange(0, {k})
+    x = tl.load(a + rm[:, None] * {k} + rk[None, :])
+    y = tl.load(b + rk[:, None] * {n} + rn[None, :])
+    at = rm[:, None] * {n} + rn[None, :]
+    z = tl.dot(x, y{", tl.load(c + at)" if acc else ""}, input_precision="ieee"{extra})
+    tl.store(out + at, z)
+''')
+
+
+@pytest.mark.parametrize("m,n,k", [(1, 1, 1), (16, 16, 16), (1, 64, 32), (64, 1, 8), (2, 4, 128),
+                                   (32, 64, 16), (128, 32, 64)])
+@pytest.mark.parametrize("dtype", ["fp32", "fp16", "bf16", "int8"])
+def test_shapes_and_types(backend, m, n, k, dtype):
+    """Case 63: extents below those of matrix units are padded, never wrong."""
+    rng = np.random.default_rng(1)
+    a, b = random_array(rng, (m, k), dtype), random_array(rng, (k, n), dtype)
+    out = np.zeros((m, n), np.int32 if dtype == "int8" else np.float32)
+    dot_kernel(m, n, k)[(1,)](a, b, out, out)
+    assert_close(out, a.astype(np.float64) @ b.astype(np.float64), depth=k)
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "bf16", "int8"])
+def test_accumulator(backend, dtype):
+    rng = np.random.default_rng(2)
+    a, b = random_array(rng, (16, 32), dtype), random_array(rng, (32, 16), dtype)
+    kind = np.int32 if dtype == "int8" else np.float32
+    c = (rng.standard_normal((16, 16)) * 9).astype(kind)
+    out = np.zeros((16, 16), kind)
+    dot_kernel(16, 16, 32, acc="c")[(1,)](a, b, c, out)
+    assert_close(out, c + a.astype(np.float64) @ b.astype(np.float64), depth=32)
+
+
+def test_out_dtype(backend):
+    rng = np.random.default_rng(3)
+    a, b = random_array(rng, (16, 16), "fp16"), random_array(rng, (16, 16), "fp16")
+    out = np.zeros((16, 16), np.float16)
+    dot_kernel(16, 16, 16, ", out_dtype=tl.float16")[(1,)](a, b, out, out)
+    assert_close(out, a.astype(np.float64) @ b.astype(np.float64), depth=16)
+
+
+@pytest.mark.parametrize("trips", [0, 1, 2, 3, 5])
+def test_loop_of_dots(backend, trips):
+    """Trip counts 0, 1, 2 and around the number of stages."""
+    rng = np.random.default_rng(4)
+    k = 16 * trips
+    a, b = random_array(rng, (16, max(k, 1))), random_array(rng, (max(k, 1), 16))
+    out = np.full((16, 16), np.nan, np.float32)
+    make('''@ty.jit
+def kernel(a, b, out, K):
+    r, rk = tl.arange(0, 16), tl.arange(0, 16)
+    acc = tl.zeros((16, 16), tl.float32)
+    for k in range(0, K, 16):
+        x = tl.load(a + r[:, None] * K + k + rk[None, :])
+        y = tl.load(b + (k + rk[:, None]) * 16 + r[None, :])
+        acc = tl.dot(x, y, acc, input_precision="ieee")
+    tl.store(out + r[:, None] * 16 + r[None, :], acc)
+''')[(1,)](a, b, out, k, num_stages=3)
+    assert_close(out, a[:, :k].astype(np.float64) @ b[:k].astype(np.float64), depth=max(k, 1))
+
+
+def test_same_result_for_any_launch_option(backend):
+    rng = np.random.default_rng(5)
+    a, b = random_array(rng, (32, 32), "bf16"), random_array(rng, (32, 32), "bf16")
+    kernel, results = dot_kernel(32, 32, 32), []
+    for options in ({}, {"num_warps": 1}, {"num_warps": 8, "num_stages": 1}, {"num_stages": 5}):
+        out = np.zeros((32, 32), np.float32)
+        kernel[(1,)](a, b, out, out, **options)
+        results.append(out)
+    for out in results[1:]:
+        np.testing.assert_array_equal(out, results[0])
