@@ -103,8 +103,9 @@ class Workspace:
         self.seen = np.zeros(world * slots, np.int64)
 
 
-def all_gather(ws, x, out, form="push"):
-    n = ty.cdiv(out.size, ty.num_ranks()) if ws.instances else 0
+def all_gather(ws, x, out, form="push", n=None):
+    """n: elements of a full shard; by default an equal split of out."""
+    n = ty.cdiv(out.size, ty.num_ranks()) if n is None else n
     kernel = getattr(kernels("all_gather"), f"all_gather_{form}")
     kernel[(ws.instances,)](x, out, ws.stage, ws.entered, ws.ready, ws.epochs, n, out.size,
                             ws.capacity, BLOCK=block(n))

@@ -23,7 +23,7 @@ def double():
 
 def fails(kind, *texts):
     """A context that expects an error of `kind` whose message has all `texts`."""
-    return pytest.raises(kind, match="(?s)" + "".join(f"(?=.*{text})" for text in texts))
+    return pytest.raises(kind, match="(?s)" + "".join(f"(?=.*(?:{text}))" for text in texts))
 
 
 ARRAY = np.zeros(16, np.float32)

@@ -1,0 +1,102 @@
+# SPDX-FileCopyrightText: The Tilery authors
+# SPDX-License-Identifier: Apache-2.0
+"""Sources of arrays: NumPy scalars and views, DLPack, torch-like tensors, empty arrays."""
+
+import numpy as np
+import pytest
+from kernel_text import make
+from test_errors import fails
+
+import tilery as ty
+
+COPY = '''@ty.jit
+def kernel(x, out, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at, mask=at < n), mask=at < n)
+'''
+
+
+class OnlyDlpack:
+    """An array that can be taken over by DLPack alone."""
+
+    def __init__(self, array, device=(1, 0)):
+        self.array, self.device = array, device
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.device
+
+
+class TorchLike:
+    """What the package uses of a torch tensor."""
+
+    def __init__(self, array, device="cpu"):
+        self.array, self.shape, self.device = array, array.shape, device
+        self.dtype = f"torch.{array.dtype.name}"
+
+    def data_ptr(self):
+        return self.array.ctypes.data
+
+    def element_size(self):
+        return self.array.itemsize
+
+    def stride(self):
+        return tuple(s // self.array.itemsize for s in self.array.strides)
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, OnlyDlpack, TorchLike])
+def test_sources(backend, wrap):
+    x, out = np.arange(10, dtype=np.float32), np.zeros(10, np.float32)
+    make(COPY)[(1,)](wrap(x), wrap(out), 10, BLOCK=16)
+    np.testing.assert_array_equal(out, x)
+
+
+@pytest.mark.parametrize("device,wrap", [((2, 0), OnlyDlpack), ("cuda:0", TorchLike)])
+def test_other_devices(backend, device, wrap):
+    x = np.zeros(4, np.float32)
+    with fails(ty.LaunchError, "argument 'x' is on device", "runs on the CPU"):
+        make(COPY)[(1,)](wrap(x, device), x, 4, BLOCK=4)
+
+
+def test_views_are_pointers_to_their_first_element(backend):
+    x, out = np.arange(100, dtype=np.float32).reshape(10, 10), np.zeros(4, np.float32)
+    make(COPY)[(1,)](x[3:, 2:], out, 4, BLOCK=4)
+    np.testing.assert_array_equal(out, [32, 33, 34, 35])
+
+
+def test_empty_arrays(backend):
+    empty = np.zeros((0, 3), np.float32)
+    make(COPY)[(1,)](empty, empty, 0, BLOCK=4)
+
+
+@pytest.mark.parametrize("value", [np.int8(-3), np.uint8(200), np.int64(2**40), np.uint64(2**63),
+                                   np.float32(0.1), np.float64(0.1), np.bool_(True), 5, True, 0.5])
+def test_scalars(backend, value):
+    kind = np.float64 if isinstance(value, (float, np.floating)) else \
+        np.uint64 if isinstance(value, np.uint64) else np.int64
+    out = np.zeros(1, kind)
+    make("@ty.jit\ndef kernel(out, v):\n    tl.store(out, v)\n")[(1,)](out, value)
+    expected = np.float32(value) if isinstance(value, float) and type(value) is float else value
+    assert out[0] == kind(expected)
+
+
+def test_a_read_only_array_that_is_only_read(backend):
+    x, out = np.arange(4, dtype=np.float32), np.zeros(4, np.float32)
+    x.flags.writeable = False
+    make(COPY)[(1,)](x, out, 4, BLOCK=4)
+    np.testing.assert_array_equal(out, x)
+
+
+def test_constants_of_every_kind(backend):
+    kernel = make('''@ty.jit
+def kernel(out, A: tl.constexpr, B: tl.constexpr, C: tl.constexpr, D: tl.constexpr):
+    if B == "yes" and D is None:
+        tl.store(out, A * C[0] + C[1][1])
+''')
+    out = np.zeros(1, np.float32)
+    kernel[(1,)](out, 3, "yes", (2, (0, 0.5)), None)
+    assert out[0] == 6.5
+    with fails(ty.LaunchError, "argument 'A'") if backend == "cpu" else pytest.raises(Exception):
+        kernel[(1,)](out, object(), "yes", (2, (0, 0.5)), None)
