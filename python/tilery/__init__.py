@@ -21,7 +21,7 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "kernels": ("jit", "interpret", "interpreting", "JITFunction"),
     "world": ("init", "spawn", "rank", "num_ranks", "empty", "zeros", "signals", "barrier",
-              "finalize"),
+              "finalize", "trace_summary"),
     "tensor": ("Tensor",),
     "tuning": ("autotune", "heuristics", "Config"),
     "diagnosis": ("doctor",),

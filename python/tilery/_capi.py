@@ -41,6 +41,7 @@ _FUNCTIONS = {
     "world_barrier": (_STATUS, [c_void_p, c_double]),
     "world_all_gather_bytes": (_STATUS, [c_void_p, c_char_p, c_char_p, c_size_t]),
     "world_describe": (c_char_p, [c_void_p]),
+    "world_trace_summary": (c_char_p, [c_void_p]),
     "symmetric_alloc": (_STATUS, [c_void_p, c_size_t, c_char_p, POINTER(c_void_p)]),
     "symmetric_free": (_STATUS, [c_void_p, c_void_p]),
     "symmetric_contains": (c_int32, [c_void_p, c_void_p, c_size_t]),

@@ -63,13 +63,7 @@ class NativeWorld:
                    -1.0 if timeout is None else timeout)
 
     def trace_summary(self) -> dict:
-        """Seconds spent computing, waiting and transferring, of a traced world."""
-        function = _capi.library().tilery_world_trace_summary
-        function.restype, function.argtypes = ctypes.c_char_p, [ctypes.c_void_p]
-        text = function(self.handle)
-        if text is None:
-            raise LaunchError(_capi.message())
-        return json.loads(text)
+        return json.loads(_capi.text_from("world_trace_summary", self.handle))
 
     def finalize(self) -> None:
         if self.handle:
@@ -238,6 +232,19 @@ def _axis(axis: int) -> tuple[int, int]:
 def barrier(timeout: float | None = None) -> None:
     """Waits until every rank is here; `timeout` in seconds, None for the world's."""
     current().barrier(timeout)
+
+
+def trace_summary() -> dict:
+    """Where this rank's time went since its timeline is recorded (option `trace`).
+
+    Keys: rank, enabled, launches, instances, launch_ns, compute_ns, transfer_ns, wait_ns (of all
+    program instances together), exposed_wait_ns (when none of them ran), put_bytes, get_bytes,
+    notifies, dropped_events.
+    """
+    world = current()
+    if world.kind != "native":
+        raise LaunchError("the interpreter records no timeline")
+    return world.trace_summary()
 
 
 def finalize() -> None:
