@@ -1,0 +1,231 @@
+# SPDX-FileCopyrightText: The Tilery authors
+# SPDX-License-Identifier: Apache-2.0
+"""The host side in C++ through tilery.ops: values, any M and rank count, checks and their texts."""
+
+import numpy as np
+import pytest
+from backends import assert_close, numpy_type, random_array
+from direct import rows_of
+from test_errors import fails
+from worlds import data_of, run
+
+import tilery as ty
+
+pytestmark = pytest.mark.usefixtures("compiled")
+
+
+def f64(x):
+    return x.astype(np.float64)
+
+
+def test_the_list():
+    table = {op["name"]: op for op in ty.ops.list()}
+    assert len(table) == 13 and table["ag_gemm"]["tensors"] == ["a", "b", "c", "gathered?"]
+    assert table["rms_norm"]["options"] == {"eps": 1e-6} and table["matmul"]["summary"]
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "bf16", "fp16", "int8"])
+@pytest.mark.parametrize("m,n,k", [(1, 1, 1), (17, 100, 33), (0, 4, 4), (130, 64, 65)])
+def test_matmul(dtype, m, n, k):
+    rng = np.random.default_rng(1)
+    a, b = random_array(rng, (m, k), dtype), random_array(rng, (n, k), dtype).T
+    c = np.zeros((m, n), np.int32 if dtype == "int8" else np.float32)
+    ty.ops.matmul(a, b, c)
+    assert_close(c, f64(a) @ f64(b), depth=k)
+
+
+def test_rows():
+    x = random_array(np.random.default_rng(2), (5, 1000))
+    y, weight, bias = np.zeros_like(x), x[0].copy(), x[1].copy()
+    ty.ops.softmax(x, y)
+    weights = np.exp(f64(x) - f64(x).max(axis=1, keepdims=True))
+    assert_close(y, weights / weights.sum(axis=1, keepdims=True))
+    ty.ops.rms_norm(x, weight, y, eps=0.5)
+    assert_close(y, f64(x) / np.sqrt((f64(x)**2).mean(axis=1, keepdims=True) + 0.5) * f64(weight))
+    normal = (f64(x) - f64(x).mean(axis=1, keepdims=True)) / \
+        np.sqrt(f64(x).var(axis=1, keepdims=True) + 1e-5)
+    for given, expected in (((weight, bias), normal * weight + bias), ((), normal),
+                            ((None, bias), normal + bias), ((weight,), normal * weight)):
+        ty.ops.layer_norm(x, y, *given)
+        np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention(causal):
+    rng = np.random.default_rng(3)
+    q, k, v = (random_array(rng, (2, 4, 70, 24)) for _ in range(3))
+    out = np.zeros_like(q)
+    ty.ops.attention(q, k, v, out, causal=causal)
+    scores = f64(q) @ f64(k).swapaxes(-1, -2) / np.sqrt(24)
+    scores = np.where(np.tri(70, dtype=bool), scores, -np.inf) if causal else scores
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    expected = weights / weights.sum(axis=-1, keepdims=True) @ f64(v)
+    np.testing.assert_allclose(out, expected, rtol=2e-5, atol=2e-5)
+
+
+RANKS = [1, 2, 3, 6, 8]
+
+
+@pytest.mark.parametrize("ranks", RANKS)
+@pytest.mark.parametrize("form", ["push", "pull"])
+def test_moving_collectives(ranks, form):
+    def body():
+        rank, world = ty.rank(), ty.num_ranks()
+        own = rows_of(17, rank, world)
+        gathered = np.zeros((17, 6), np.float32)
+        ty.ops.all_gather(data_of(0, (17, 6))[own].copy(), gathered, form=form)
+        x, exchanged = data_of(rank, (world, 9)), np.zeros((world, 9), np.float32)
+        ty.ops.all_to_all(x, exchanged, form=form, instances=2)
+        sent = np.zeros(21, np.float32)
+        ty.ops.broadcast(data_of(rank, 21), sent, root=world - 1, form=form)
+        scattered = np.zeros((own.stop - own.start, 6), np.float32)
+        ty.ops.reduce_scatter(data_of(rank, (17, 6)), scattered, form=form)
+        return gathered, exchanged, sent, scattered
+    total = sum(f64(data_of(r, (17, 6))) for r in range(ranks))
+    for rank, (gathered, exchanged, sent, scattered) in enumerate(run(body, ranks)):
+        np.testing.assert_array_equal(gathered, data_of(0, (17, 6)))
+        expected = np.stack([data_of(r, (ranks, 9))[rank] for r in range(ranks)])
+        np.testing.assert_array_equal(exchanged, expected)
+        np.testing.assert_array_equal(sent, data_of(ranks - 1, 21))
+        assert_close(scattered, total[rows_of(17, rank, ranks)], depth=ranks)
+
+
+@pytest.mark.parametrize("ranks", RANKS)
+@pytest.mark.parametrize("dtype", ["fp32", "bf16"])
+def test_all_reduce(ranks, dtype):
+    def body():
+        results = []
+        for form in ("auto", "one_shot", "two_shot"):
+            for n in (1, 1000, 40_000):
+                out = np.zeros(n, numpy_type(dtype))
+                ty.ops.all_reduce(data_of(ty.rank(), n, dtype), out, form=form)
+                results.append(out)
+        return results
+    results = run(body, ranks)
+    for i, n in enumerate([1, 1000, 40_000] * 3):
+        expected = sum(f64(data_of(r, n, dtype)) for r in range(ranks))
+        for rank in range(ranks):
+            np.testing.assert_array_equal(results[rank][i], results[0][i % 3])
+        assert_close(results[0][i], expected, ulps=1, depth=ranks)
+
+
+@pytest.mark.parametrize("ranks", RANKS)
+@pytest.mark.parametrize("m", [0, 1, 17, 150])
+def test_overlapped_products(ranks, m):
+    n, k = 70, 40
+
+    def body():
+        rank, world = ty.rank(), ty.num_ranks()
+        own = rows_of(m, rank, world)
+        a, b = data_of(99, (m, k)), data_of(rank, (k, n))
+        c, gathered = np.zeros((m, n), np.float32), np.zeros((m, k), np.float32)
+        results = []
+        for _ in range(2):
+            ty.ops.ag_gemm(a[own].copy(), b, c, gathered)
+            scattered = np.zeros((own.stop - own.start, n), np.float32)
+            x = data_of(rank, (m, k), call=1)
+            ty.ops.gemm_rs(x, b, scattered)
+            everywhere = np.zeros((m, n), np.float32)
+            ty.ops.gemm_ar(x, b, everywhere, chunks=2)
+            columns = rows_of(n, rank, world)
+            by_column = np.zeros((m, columns.stop - columns.start), np.float32)
+            ty.ops.gemm_rs(x, b, by_column, scatter_dim=1)
+            results = [c, gathered, scattered, everywhere, by_column]
+        return results
+    total = sum(f64(data_of(r, (m, k), call=1)) @ f64(data_of(r, (k, n))) for r in range(ranks))
+    for rank, (c, gathered, scattered, everywhere, by_column) in enumerate(run(body, ranks)):
+        assert_close(c, f64(data_of(99, (m, k))) @ f64(data_of(rank, (k, n))), depth=k)
+        np.testing.assert_array_equal(gathered, data_of(99, (m, k)))
+        assert_close(scattered, total[rows_of(m, rank, ranks)], depth=k * ranks)
+        assert_close(everywhere, total, depth=k * ranks)
+        assert_close(by_column, total[:, rows_of(n, rank, ranks)], depth=k * ranks)
+
+
+A, B, C = np.zeros((4, 8), np.float32), np.zeros((8, 5), np.float32), np.zeros((4, 5), np.float32)
+
+
+def test_checks_of_one_rank():
+    with fails(ty.LaunchError, "matmul: 'b' has shape", "dimension 0 must be 8", "K of 'a'"):
+        ty.ops.matmul(A, A, C)
+    with fails(ty.LaunchError, "matmul: 'c' has 1 dimensions, needs 2"):
+        ty.ops.matmul(A, B, C[0])
+    with fails(ty.LaunchError, "'a' is fp32 and 'b' is bf16"):
+        ty.ops.matmul(A, B.astype(numpy_type("bf16")), C)
+    with fails(ty.LaunchError, "'a' is uint8, needs one of fp32"):
+        ty.ops.matmul(A.astype(np.uint8), B.astype(np.uint8), C)
+    with fails(ty.LaunchError, "'c' is int32, but the product of fp32 is fp32"):
+        ty.ops.matmul(A, B, C.astype(np.int32))
+    with fails(ty.LaunchError, "matmul takes 3 tensors", "got 2"):
+        ty.ops.matmul(A, B)
+    with fails(ty.LaunchError, "matmul: 'c' is missing"):
+        ty.ops.matmul(A, B, None)
+    with fails(ty.LaunchError, "last dimension of 'x' has stride 5"):
+        ty.ops.softmax(C.T, np.zeros((5, 4), np.float32))
+    with fails(ty.LaunchError, "attention: 3 heads of 'q' are no multiple of the 2 heads"):
+        q, k = np.zeros((1, 3, 4, 8), np.float32), np.zeros((1, 2, 4, 8), np.float32)
+        ty.ops.attention(q, k, k, q)
+
+
+def test_options():
+    with fails(ty.ConfigError, "no option 'blok_m'; did you mean 'block_m'"):
+        ty.ops.matmul(A, B, C, blok_m=3)
+    with fails(ty.ConfigError, "softmax has no option 'eps'; it takes none"):
+        ty.ops.softmax(A, A, eps=1)
+    with fails(ty.ConfigError, "option 'eps' is 'small', needs a number"):
+        ty.ops.rms_norm(A, A[0], A, eps="small")
+    with fails(ty.ConfigError, "no operator 'matmull'; did you mean 'matmul'"):
+        from tilery.ops import call
+        call("matmull", A, B, C)
+    with pytest.raises(AttributeError, match="no operator 'matmull'"):
+        ty.ops.matmull
+    with fails(ty.LaunchError, "option 'block_m' is -1, needs 1 or more"):
+        ty.ops.matmul(A, B, C, block_m=-1)
+    with fails(ty.ConfigError, "option 'form' is 'pusch', needs one of push, pull"):
+        run(lambda: ty.ops.all_gather(np.zeros(2, "f4"), np.zeros(4, "f4"), form="pusch"), 2)
+    with fails(ty.LaunchError, "option 'scatter_dim' is 2, needs 0 or 1"):
+        run(lambda: ty.ops.gemm_rs(A, B, C, scatter_dim=2), 1)
+
+
+def test_checks_of_several_ranks():
+    with fails(ty.LaunchError, "all_gather: 'x' has shape", "this rank's part"):
+        run(lambda: ty.ops.all_gather(np.zeros(3, "f4"), np.zeros(4, "f4")), 2)
+    with fails(ty.LaunchError, "M differs between ranks: 4 on rank 0, 5 on rank 1"):
+        run(lambda: ty.ops.gemm_ar(np.zeros((4 + ty.rank(), 8), "f4"), B,
+                                   np.zeros((4 + ty.rank(), 5), "f4")), 2)
+    with fails(ty.LaunchError, "calls another operator"):
+        def body():
+            if ty.rank():
+                ty.ops.all_reduce(np.zeros(8, "f4"), np.zeros(8, "f4"))
+            else:
+                ty.ops.all_to_all(np.zeros(8, "f4"), np.zeros(8, "f4"))
+        run(body, 2)
+    with fails(ty.LaunchError, "first dimension must be a multiple of 3"):
+        run(lambda: ty.ops.all_to_all(np.zeros(8, "f4"), np.zeros(8, "f4")), 3)
+    with fails(ty.LaunchError, "option 'root' is 2; there are ranks 0 to 1"):
+        run(lambda: ty.ops.broadcast(np.zeros(8, "f4"), np.zeros(8, "f4"), root=2), 2)
+    with fails(ty.LaunchError, "'a' is not contiguous"):
+        run(lambda: ty.ops.ag_gemm(np.zeros((8, 4), "f4").T, B, C), 1)
+
+
+def test_a_communicating_operator_without_a_world():
+    from tilery import world
+    assert world.current(required=False) is None
+    with fails(ty.LaunchError, "all_reduce communicates and needs a world"):
+        ty.ops.all_reduce(np.zeros(8, "f4"), np.zeros(8, "f4"))
+
+
+def test_workspaces_of_one_world_after_another():
+    """A workspace of a world that is gone is never taken for one of the next."""
+    for ranks in (2, 3, 2, 2):
+        def body():
+            guard, out = ty.zeros(100_000, "fp32"), np.zeros(50, np.float32)
+            for n in (10, 50):
+                ty.ops.all_reduce(np.ones(n, np.float32), out[:n])
+            return out, guard.numpy().any()
+        for out, touched in run(body, ranks):
+            assert (out == ranks).all() and not touched
+
+
+def test_interpreting_is_refused():
+    with ty.interpret(), fails(ty.LaunchError, "ops.matmul runs compiled kernels only"):
+        ty.ops.matmul(A, B, C)
