@@ -56,8 +56,10 @@ private:
   bool startSome() {
     int started = 0;
     for (; started < StartsPerRound && set.canStart() && !set.failed; ++started) {
-      set.live.push_back(set.start(0));
-      set.step(set.live.size() - 1);
+      if (Task *task = set.start(0)) {
+        set.live.push_back(task);
+        set.step(set.live.size() - 1);
+      }
     }
     return started > 0;
   }

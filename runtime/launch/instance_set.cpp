@@ -31,6 +31,17 @@ InstanceSet::~InstanceSet() {
 }
 
 Task *InstanceSet::start(uint64_t choice) {
+  // The caller may be another rank's thread: the error is this launch's.
+  try {
+    return prepareNext(choice);
+  } catch (const Error &error) {
+    launch.error = error;
+    failed = true;
+    return nullptr;
+  }
+}
+
+Instance *InstanceSet::prepareNext(uint64_t choice) {
   // Nothing is counted before everything that can fail is done.
   if (idle.empty()) {
     owned.push_back(std::make_unique<Instance>());

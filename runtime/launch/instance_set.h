@@ -21,7 +21,7 @@ public:
   void retire(Task *task) override;
 
 private:
-  std::unique_ptr<Instance> takeInstance();
+  Instance *prepareNext(uint64_t choice);
 
   LaunchContext &launch;
   const int64_t total;

@@ -20,7 +20,8 @@ namespace tilery::rt {
 
 using namespace boost::context::detail;
 
-static constexpr size_t GuardBytes = 4096;
+// More than a page: compiled kernels do not probe the stack below a large frame.
+static constexpr size_t GuardBytes = 64 * 1024;
 
 StackPool::~StackPool() {
   for (FiberStack stack : idle)

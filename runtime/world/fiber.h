@@ -10,14 +10,14 @@
 
 namespace tilery::rt {
 
-/// A stack with a guard page below it.
+/// A stack with a guard range below it.
 struct FiberStack {
   char *bottom = nullptr;
   size_t bytes = 0;
 };
 
 /// Address space only; pages are taken when a kernel touches them.
-inline constexpr size_t FiberStackBytes = 256 * 1024;
+inline constexpr size_t FiberStackBytes = 1024 * 1024;
 
 /// One a thread; keeps stacks for the next launch.
 class StackPool {

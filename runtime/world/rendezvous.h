@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the processes of a job on one host find each other and exchange descriptors of their
 // memory. Rank 0 listens on an abstract unix socket named after the job: no TCP port is opened
-// (torchrun's agent occupies MASTER_PORT itself), and other hosts cannot reach it.
+// (torchrun's agent occupies MASTER_PORT itself), and other hosts cannot reach it. Both sides check
+// that the other runs as the same user, and rank 0 that the job's token is presented; under
+// launchers that make no token (torchrun, mpirun, Slurm) the user alone decides.
 #pragma once
 
 #include "runtime/world/job.h"

@@ -123,10 +123,14 @@ bool SeededScheduler::stepTasks(int rank, TaskSet &tasks) {
   size_t start = random.below(choices);
   for (size_t k = 0; k < choices; ++k) {
     size_t index = (start + k) % choices;
-    if (index == live)
-      tasks.live.push_back(tasks.start(random.next()));
-    else if (!tasks.live[index]->runnable())
+    if (index == live) {
+      Task *task = tasks.start(random.next());
+      if (!task)
+        return true;
+      tasks.live.push_back(task);
+    } else if (!tasks.live[index]->runnable()) {
       continue;
+    }
     note(rank, tasks.live[index]->number());
     tasks.step(index);
     return true;

@@ -41,7 +41,8 @@ public:
   virtual ~TaskSet() = default;
   /// True while there are program instances not begun and a slot for one.
   virtual bool canStart() const = 0;
-  /// Begins one more; `choice` is random, for schedules that pick any of the next few.
+  /// Begins one more; `choice` is random, for schedules that pick any of the next few. Null, and
+  /// `failed`, when there is no memory for it.
   virtual Task *start(uint64_t choice) = 0;
   /// Takes a finished task's stack and slot.
   virtual void retire(Task *task) = 0;

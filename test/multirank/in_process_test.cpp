@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 #include <chrono>
+#include <fstream>
 #include <set>
 #include <thread>
 
@@ -258,6 +259,208 @@ TEST(InProcessWorld, MismatchedAllocationTellsEveryRank) {
               std::string::npos)
         << error.message;
   }
+}
+
+// arguments: values. Does not wait, so one slot is enough for any grid.
+void stampKernel(tilery_instance *self, const uint64_t *arguments) {
+  auto *values = reinterpret_cast<int64_t *>(arguments[0]);
+  int64_t value = self->rank + 1;
+  int next = (self->rank + 1) % self->num_ranks;
+  self->api->put(self, values + self->program_id[0], &value, 8, next, nullptr, 0, 0, 0, 1);
+}
+
+TEST(InProcessWorld, LimitedResidency) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    WorldOptions options = smallWorld(2);
+    options.seed = seed;
+    options.delay = true;
+    options.residency = 8;
+    expectGroup(options, ringOfInstances);
+    options.residency = 1;
+    expectGroup(options, [](World &world) {
+      auto *values = static_cast<int64_t *>(world.allocate(100 * 8, "values"));
+      KernelImage image = makeKernel("stamp", stampKernel);
+      image.suspends = false;
+      launch(world, image, 100, {bits(values)});
+      world.barrier();
+      for (int i = 0; i < 100; ++i)
+        require(values[i] == 2 - world.rank(), "the end of a launch delivers all writes");
+    });
+  }
+}
+
+// arguments: signal. The last instance frees all the others.
+void crowdKernel(tilery_instance *self, const uint64_t *arguments) {
+  auto *signal = reinterpret_cast<uint64_t *>(arguments[0]);
+  if (self->program_id[0] == self->num_programs[0] - 1)
+    self->api->notify(self, signal, self->rank, 1, TILERY_SIGNAL_SET, TILERY_SCOPE_SYSTEM, 1);
+  self->api->wait(self, signal, 1, 1, TILERY_CMP_EQ, 0);
+}
+
+TEST(InProcessWorld, TenThousandWaitingInstances) {
+  expectGroup(smallWorld(1), [](World &world) {
+    auto *signal = static_cast<uint64_t *>(world.allocate(8, "ready"));
+    launch(world, makeKernel("crowd", crowdKernel), 10000, {bits(signal)});
+  });
+}
+
+struct BadCall {
+  const char *message;
+  void (*entry)(tilery_instance *, const uint64_t *);
+};
+
+uint64_t *badSignal(const uint64_t *arguments) { return reinterpret_cast<uint64_t *>(arguments[0]); }
+
+const BadCall badCalls[] = {
+    {"rank 5 is out of range: the world has 2 ranks",
+     [](tilery_instance *self, const uint64_t *a) { self->api->symm_at(self, badSignal(a), 5, 1); }},
+    {"rank -1 is out of range: the world has 2 ranks",
+     [](tilery_instance *self, const uint64_t *a) {
+       self->api->notify(self, badSignal(a), -1, 1, 0, 2, 1);
+     }},
+    {"the argument of symm_at (",
+     [](tilery_instance *self, const uint64_t *) { self->api->symm_at(self, self, 1, 1); }},
+    {"the signal of the notify (",
+     [](tilery_instance *self, const uint64_t *) {
+       uint64_t local = 0;
+       self->api->notify(self, &local, 1, 1, 0, 2, 1);
+     }},
+    {"the destination of the put (",
+     [](tilery_instance *self, const uint64_t *a) {
+       char source[72] = {};
+       self->api->put(self, badSignal(a), source, 72, 1, nullptr, 0, 0, 0, 1);
+     }},
+    {"the destination of the put has a negative size of -8 bytes",
+     [](tilery_instance *self, const uint64_t *a) {
+       self->api->put(self, badSignal(a), self, -8, 1, nullptr, 0, 0, 0, 1);
+     }},
+    {"the signal of the put (",
+     [](tilery_instance *self, const uint64_t *a) {
+       uint64_t local = 0;
+       self->api->put(self, badSignal(a), self, 0, 1, &local, 1, 0, 0, 1);
+     }},
+    {"the source of the get (",
+     [](tilery_instance *self, const uint64_t *) {
+       uint64_t local = 0;
+       self->api->get(self, &local, &local, 8, 1, 0, 1);
+     }},
+    {"the signal of the wait (",
+     [](tilery_instance *self, const uint64_t *a) {
+       self->api->wait(self, badSignal(a), 9, 1, TILERY_CMP_EQ, 1);
+     }},
+    {"9 is not a comparison for a wait",
+     [](tilery_instance *self, const uint64_t *a) {
+       self->api->wait(self, badSignal(a), 1, 1, 9, 1);
+     }},
+    {"mesh axis 1 is out of range: the mesh [2] has 1 axes",
+     [](tilery_instance *self, const uint64_t *) { self->api->axis_rank(self, 1, 1); }},
+};
+
+TEST(InProcessWorld, BadArgumentsAreLocatedErrors) {
+  for (bool suspends : {false, true})
+    for (const BadCall &call : badCalls) {
+      std::vector<Error> errors = runGroup(smallWorld(2), [&](World &world) {
+        auto *signals = static_cast<uint64_t *>(world.allocate(64, "ready"));
+        KernelImage image = makeKernel("bad", call.entry);
+        image.suspends = suspends;
+        if (world.rank() == 1)
+          launch(world, image, 1, {bits(signals)});
+      });
+      EXPECT_EQ(errors[1].kind, TILERY_LAUNCH_ERROR);
+      EXPECT_EQ(errors[1].message.find(fmt::format("ring.py:20:5: error: {}", call.message)), 0u)
+          << errors[1].message;
+      EXPECT_NE(errors[1].message.find("\n  rank 1, kernel 'bad', program instance (0, 0, 0)"),
+                std::string::npos);
+    }
+}
+
+TEST(InProcessWorld, KernelThatWaitsUnannouncedIsABug) {
+  std::vector<Error> errors = runGroup(smallWorld(2), [](World &world) {
+    auto *signals = static_cast<uint64_t *>(world.allocate(64, "ready"));
+    KernelImage image = makeKernel("ring", deadlockKernel);
+    image.suspends = false;
+    if (world.rank() == 1)
+      launch(world, image, 1, {bits(signals)});
+  });
+  EXPECT_EQ(errors[1].kind, TILERY_INTERNAL_ERROR);
+  EXPECT_NE(errors[1].message.find("kernel 'ring' waits, but was compiled as one that never does"),
+            std::string::npos);
+}
+
+TEST(InProcessWorld, ImpossibleOptions) {
+  auto error = [](auto change) {
+    WorldOptions options = smallWorld(2);
+    change(options);
+    try {
+      rt::Group group(options);
+    } catch (const Error &error) {
+      EXPECT_EQ(error.kind, TILERY_CONFIG_ERROR);
+      return error.message;
+    }
+    return std::string("no error");
+  };
+  EXPECT_EQ(error([](WorldOptions &o) { o.ranks = 0; }), "a world has 1 to 1024 ranks, not 0");
+  EXPECT_EQ(error([](WorldOptions &o) { o.residency = -1; }),
+            "residency is -1, it must be 0 (no limit) or more");
+  EXPECT_EQ(error([](WorldOptions &o) { o.mesh = {2, 0}; }), "mesh [2, 0] has an extent below 1");
+  EXPECT_EQ(error([](WorldOptions &o) { o.heapBytes = size_t(1) << 60; })
+                .find("cannot reserve 1152921504606846976 bytes for the symmetric heap: "),
+            0u);
+}
+
+TEST(InProcessWorld, LeavingWithoutFinalizeEndsTheOthersWaits) {
+  for (bool seeded : {false, true}) {
+    WorldOptions options = smallWorld(2);
+    if (seeded)
+      options.seed = 1;
+    rt::Group group(options);
+    std::thread other([&] { group.bind(1); });
+    auto world = group.bind(0);
+    try {
+      world->barrier();
+      ADD_FAILURE() << "the barrier ended";
+    } catch (const Error &error) {
+      EXPECT_EQ(error.kind, TILERY_PEER_ERROR);
+      EXPECT_EQ(error.message.find("rank 1 left the world without finalizing it"), 0u)
+          << error.message;
+    }
+    other.join();
+  }
+}
+
+void printKernel(tilery_instance *self, const uint64_t *) {
+  int64_t values[] = {1, -2, 3, 4};
+  double real = 0.5;
+  int64_t shape[] = {2, 2};
+  self->api->print(self, "x: ", TILERY_PRINT_INT, values, shape, 2, 0, 0);
+  self->api->print(self, "y: ", TILERY_PRINT_FLOAT, &real, nullptr, 0, 0, 0);
+  self->api->print(self, "z: ", TILERY_PRINT_UINT, values + 2, nullptr, 0, 1, 0);
+}
+
+TEST(InProcessWorld, PrintsTiles) {
+  testing::internal::CaptureStdout();
+  expectGroup(smallWorld(1), [](World &world) { launch(world, makeKernel("p", printKernel), 1, {}); });
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "pid (0, 0, 0) idx (0, 0) x: 1\n"
+                                                    "pid (0, 0, 0) idx (0, 1) x: -2\n"
+                                                    "pid (0, 0, 0) idx (1, 0) x: 3\n"
+                                                    "pid (0, 0, 0) idx (1, 1) x: 4\n"
+                                                    "pid (0, 0, 0) y: 0.5\n"
+                                                    "pid (0, 0, 0) z: 0x3\n");
+}
+
+TEST(InProcessWorld, TimelineAtFinalize) {
+  WorldOptions options = smallWorld(2);
+  options.trace = testing::TempDir() + "in_process_trace.json";
+  expectGroup(options, ringOfInstances);
+  std::ifstream file(options.trace);
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_EQ(text.find("{\"displayTimeUnit\":\"ns\",\"traceEvents\":["), 0u);
+  EXPECT_NE(text.find(R"("args":{"name":"rank 1"})"), std::string::npos);
+  options.trace = "/nowhere/trace.json";
+  for (const Error &error : runGroup(options, ring))
+    EXPECT_EQ(error.message.find("cannot write the timeline to '/nowhere/trace.json': No such file"),
+              0u)
+        << error.message;
 }
 
 TEST(InProcessWorld, FinalizeTwice) {

@@ -297,6 +297,42 @@ TEST(ProcessWorld, UnseenBySomeoneWithAnotherToken) {
       << waited.output;
 }
 
+/// Two processes with the given variables; what both print.
+std::string startTwo(std::vector<std::string> first, std::vector<std::string> second) {
+  std::string paths[] = {testing::TempDir() + "first", testing::TempDir() + "second"};
+  int pids[2];
+  for (int i = 0; i < 2; ++i) {
+    std::vector<std::string> &environment = i == 0 ? first : second;
+    environment.push_back("TILERY_TIMEOUT_S=0.8");
+    pids[i] = startRank("nothing", environment, paths[i]);
+  }
+  std::string output;
+  for (int i = 0; i < 2; ++i)
+    output += waitForRank(pids[i], paths[i]).output;
+  return output;
+}
+
+TEST(ProcessWorld, RanksThatDoNotFitTogether) {
+  std::string port = "MASTER_PORT=29514";
+  std::string sizes = startTwo({"RANK=0", "WORLD_SIZE=2", port}, {"RANK=1", "WORLD_SIZE=3", port});
+  EXPECT_EQ(countOf(sizes, "ConfigError: the ranks disagree about the world:\n  rank 0 has size 2"),
+            2)
+      << sizes;
+  std::string zeros = startTwo({"RANK=0", "WORLD_SIZE=2", port}, {"RANK=0", "WORLD_SIZE=2", port});
+  EXPECT_EQ(countOf(zeros, "ConfigError: another rank 0 of this job"), 1) << zeros;
+  std::string alone = startTwo({"RANK=1", "WORLD_SIZE=2", port}, {"RANK=1", "WORLD_SIZE=2", port});
+  EXPECT_EQ(countOf(alone, "PeerError: rank 1 did not find rank 0 within 0.8 s"), 2) << alone;
+}
+
+TEST(ProcessWorld, SameRankTwice) {
+  std::string port = "MASTER_PORT=29515", path = testing::TempDir() + "third";
+  int third = startRank("nothing", {"RANK=0", "WORLD_SIZE=3", port, "TILERY_TIMEOUT_S=0.8"}, path);
+  std::string twice = startTwo({"RANK=1", "WORLD_SIZE=3", port}, {"RANK=1", "WORLD_SIZE=3", port});
+  waitForRank(third, path);
+  EXPECT_EQ(countOf(twice, "ConfigError: rank 1 has joined the world already"), 1) << twice;
+  EXPECT_EQ(countOf(twice, "PeerError: ranks 2 of 3 did not come within 0.8 s"), 1) << twice;
+}
+
 TEST(ProcessWorld, LaunchersVariables) {
   const std::vector<std::vector<std::string>> launchers = {
       {"RANK=", "WORLD_SIZE=", "MASTER_PORT=29512"},

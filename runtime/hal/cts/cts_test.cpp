@@ -70,6 +70,16 @@ TEST_P(Memory, BeyondFourGiB) {
   driver.release(memory, bytes);
 }
 
+TEST_P(Memory, MoreThanThereIsFails) {
+  try {
+    driver.allocate(size_t(1) << 60);
+    FAIL();
+  } catch (const Error &error) {
+    EXPECT_EQ(error.kind, TILERY_LAUNCH_ERROR);
+    EXPECT_EQ(error.message.find("cannot allocate 1152921504606846976 bytes of"), 0u);
+  }
+}
+
 TEST_P(Memory, CopiesBetweenHostAndDevice) {
   std::vector<int> source(1000), back(1000);
   for (int i = 0; i < 1000; ++i)
