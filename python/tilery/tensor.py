@@ -107,6 +107,9 @@ class Tensor:
     def _check_alive(self) -> None:
         if self.address == 0:
             raise LaunchError(f"symmetric tensor '{self.label}' was freed")
+        if not self.world.alive and getattr(self.world, "group", None) is None:
+            raise LaunchError(f"symmetric tensor '{self.label}' belongs to a world that was "
+                              "finalized")
 
     def argument(self) -> ArrayArgument:
         self._check_alive()

@@ -11,7 +11,7 @@ import math
 import threading
 
 from tilery import _capi, knobs
-from tilery.errors import ConfigError, LaunchError, PeerError
+from tilery.errors import ConfigError, Error, LaunchError, PeerError
 from tilery.interpreter import state
 from tilery.tensor import Tensor
 
@@ -23,8 +23,9 @@ class NativeWorld:
 
     kind = "native"
 
-    def __init__(self, handle: int):
+    def __init__(self, handle: int, group: "_Group | None" = None):
         self.handle = handle
+        self.group = group  # kept for its memory, which tensors and their views refer to
         self.rank = _capi.library().tilery_world_rank(handle)
         self.size = _capi.library().tilery_world_size(handle)
 
@@ -65,10 +66,32 @@ class NativeWorld:
     def trace_summary(self) -> dict:
         return json.loads(_capi.text_from("world_trace_summary", self.handle))
 
+    @property
+    def alive(self) -> bool:
+        return self.handle != 0
+
     def finalize(self) -> None:
+        """Leaves the world. The memory of a group lives on while tensors or views refer to it;
+        views of another world's memory end here."""
         if self.handle:
             handle, self.handle = self.handle, 0
             _capi.call("world_finalize", handle)
+
+
+class _Group:
+    """An in-process group; destroyed with the last reference."""
+
+    def __init__(self, options: dict):
+        self.handle = _capi.handle_from("group_create", _capi.encode(options))
+        self._destroy = _capi.library().tilery_group_destroy
+
+    def abort(self, rank: int, reason: str) -> None:
+        _capi.library().tilery_group_abort(self.handle, rank, reason.encode())
+
+    def __del__(self):
+        handle, self.handle = getattr(self, "handle", 0), 0
+        if handle:
+            self._destroy(handle)
 
 
 class _Current(threading.local):
@@ -176,21 +199,20 @@ def spawn(fn, ranks: int, args=(), *, seed=None, delay: bool = False, residency:
 
 
 def _spawn_native(fn, ranks: int, args, options: dict) -> list:
-    group = _capi.handle_from("group_create", _capi.encode(options))
+    group = _Group(options)
     results, errors = [None] * ranks, []
-    ready = threading.Barrier(ranks)
 
     def drive(rank: int) -> None:
         world = None
         try:
-            world = _current.world = NativeWorld(_capi.handle_from("group_rank", group, rank))
-            ready.wait()
+            handle = _capi.handle_from("group_rank", group.handle, rank)
+            world = _current.world = NativeWorld(handle, group)
             results[rank] = fn(*args)
             world.finalize()
         except BaseException as error:
-            errors.append((rank, error))
-            ready.abort()
-            _capi.library().tilery_group_abort(group, rank, str(error).encode())
+            errors.append(error)
+            group.abort(rank, f"{type(error).__name__}: {error}")
+            _leave(world)
         finally:
             _current.world = None
 
@@ -201,12 +223,19 @@ def _spawn_native(fn, ranks: int, args, options: dict) -> list:
         thread.start()
     for thread in threads:
         thread.join()
-    _capi.library().tilery_group_destroy(group)
     if errors:
-        consequences = (PeerError, threading.BrokenBarrierError)
-        causes = [error for _, error in errors if not isinstance(error, consequences)]
-        raise (causes or [error for _, error in errors])[0]
+        causes = [error for error in errors if not isinstance(error, PeerError)]
+        raise (causes or errors)[0]
     return results
+
+
+def _leave(world: NativeWorld | None) -> None:
+    """Ends the world of a rank that has failed; its group is marked as failed already."""
+    try:
+        if world is not None:
+            world.finalize()
+    except Error:
+        pass
 
 
 def rank(axis: int = -1) -> int:

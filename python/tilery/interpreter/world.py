@@ -91,6 +91,7 @@ class World:
     """One rank's view of a group."""
 
     kind = "interpreter"
+    alive = True
 
     def __init__(self, group: Group, rank: int):
         self.group, self.rank, self.size = group, rank, group.size
