@@ -61,23 +61,14 @@ std::string renderDiagnostic(const SourceRange &range, std::string_view severity
   return out;
 }
 
-CompileError &&CompileError::note(SourceRange where, std::string text) && {
-  notes.emplace_back(where, std::move(text));
+CompileError &&CompileError::note(const SourceRange &where, const std::string &text) && {
+  rendered += "\n" + renderDiagnostic(where, "note", text);
   return std::move(*this);
 }
 
-CompileError &&CompileError::hint(std::string text) && {
-  hints.push_back(std::move(text));
+CompileError &&CompileError::hint(const std::string &text) && {
+  rendered += "\nhint: " + text;
   return std::move(*this);
-}
-
-std::string CompileError::render() const {
-  std::string out = renderDiagnostic(range, "error", message);
-  for (const auto &[where, text] : notes)
-    out += "\n" + renderDiagnostic(where, "note", text);
-  for (const std::string &text : hints)
-    out += "\nhint: " + text;
-  return out;
 }
 
 static size_t editDistance(std::string_view a, std::string_view b) {

@@ -40,24 +40,22 @@ std::string renderDiagnostic(const SourceRange &range, std::string_view severity
                              const std::string &message);
 
 /// An error in the user's program. Thrown inside the front end only; it never crosses MLIR.
+/// The text is rendered at once: the source may be gone when the error is caught.
 class CompileError : public std::exception {
 public:
-  CompileError(SourceRange range, std::string message)
-      : range(range), message(std::move(message)) {}
+  CompileError(const SourceRange &range, const std::string &message)
+      : message(message), rendered(renderDiagnostic(range, "error", message)) {}
 
-  CompileError &&note(SourceRange where, std::string text) &&;
-  CompileError &&hint(std::string text) &&;
+  CompileError &&note(const SourceRange &where, const std::string &text) &&;
+  CompileError &&hint(const std::string &text) &&;
 
   /// The whole text, notes and hints included.
-  std::string render() const;
+  const std::string &render() const { return rendered; }
   const char *what() const noexcept override { return message.c_str(); }
 
-  SourceRange range;
-  std::string message;
-
 private:
-  std::vector<std::pair<SourceRange, std::string>> notes;
-  std::vector<std::string> hints;
+  std::string message;
+  std::string rendered;
 };
 
 /// The candidate with the smallest edit distance, when it is near enough to be a typing error

@@ -5,6 +5,8 @@
 
 #include "llvm/Support/raw_ostream.h"
 
+#include <cstdlib>
+
 using namespace mlir;
 
 namespace tilery::frontend {
@@ -163,6 +165,15 @@ static Value extremum(Generator &gen, Arguments &args, bool wantMax) {
   return best;
 }
 
+// float("-inf"), float("nan"), float("1e-5")
+static Value parseFloat(Generator &gen, const std::string &text) {
+  char *end = nullptr;
+  double value = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end)
+    gen.fail("'" + text + "' is not a float");
+  return value;
+}
+
 void addPythonBuiltins(BuiltinTable &table) {
   table.add("builtins", "range", "arg1, arg2=None, step=None",
             [](Generator &gen, Arguments &args) { return makeRange(gen, args, false, {}); });
@@ -191,6 +202,8 @@ void addPythonBuiltins(BuiltinTable &table) {
         return gen.cast(*args[0].tile(), type);
       if (type == DType::Int1)
         return !*gen.unary(UnaryOp::Not, args[0]).get<bool>();
+      if (auto *text = args[0].get<std::string>(); text && type == DType::FP32)
+        return parseFloat(gen, *text);
       if (auto *real = args[0].get<double>())
         return type == DType::Int32 ? Value(Int{__int128(*real)}) : Value(*real);
       __int128 integer = gen.constantInt(args[0], "the argument of a conversion");

@@ -40,8 +40,8 @@ Value stepOf(Operation *op, Value &base) {
 }
 
 bool isUniform(Value tile) {
-  SplatElementsAttr constant;
-  return tile.getDefiningOp<SplatOp>() || matchPattern(tile, m_Constant(&constant));
+  DenseElementsAttr constant;
+  return tile.getDefiningOp<SplatOp>() || (matchPattern(tile, m_Constant(&constant)) && constant.isSplat());
 }
 
 // A step inside an inner loop would run a different number of times.
@@ -77,7 +77,7 @@ struct Rewriter {
 
   Value scalarOf(Value step, Type type) {
     Value scalar;
-    SplatElementsAttr constant;
+    DenseElementsAttr constant;
     if (matchPattern(step, m_Constant(&constant)))
       scalar = arith::ConstantOp::create(
           builder, loop.getLoc(), cast<TypedAttr>(constant.getSplatValue<Attribute>()));

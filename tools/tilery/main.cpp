@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// `tilery`: run ranks, compile kernels, look at the machine.
+#include "tools/tilery/commands.h"
+#include "tools/tilery/run.h"
+
+#include "tilery/tilery.h"
+
+#include <CLI/CLI.hpp>
+
+using namespace tilery;
+
+static void addRun(CLI::App &app, tools::RunOptions &options) {
+  CLI::App *run = app.add_subcommand("run", "start a program once for each rank on this host");
+  run->add_option("-n,--ranks", options.ranks, "number of ranks")->required()->check(CLI::Range(1, 4096));
+  run->add_option("--grace", options.graceSeconds,
+                  "seconds that the other ranks get to notice a failed one");
+  run->prefix_command(); // what follows is the program with its own options
+  run->footer("Example: tilery run -n 4 python train.py --steps 10");
+}
+
+static void addCompile(CLI::App &app, cli::CompileRequest &request) {
+  CLI::App *compile = app.add_subcommand("compile", "compile a kernel without running it");
+  compile->add_option("file", request.file, "a Python file with the kernel")->required();
+  compile->add_option("-f,--function", request.function, "the kernel's name; default: the file's name");
+  compile->add_option("-s,--signature", request.signature,
+                      "parameter types: \"*fp32, symm *bf16, signal, i32, i32:16, 64\"");
+  compile->add_option("-e,--emit", request.emit, "core, vector, llvm, asm, metadata or object");
+  compile->add_option("-o,--output", request.output, "file to write; default: standard output");
+}
+
+int main(int argc, char **argv) {
+  CLI::App app{"Tilery: kernels that compute and communicate at the same time"};
+  app.set_version_flag("--version", tilery_version());
+  app.require_subcommand(1);
+  tools::RunOptions runOptions;
+  cli::CompileRequest compileRequest;
+  bool json = false, clear = false;
+  std::string benchOutput;
+  addRun(app, runOptions);
+  addCompile(app, compileRequest);
+  app.add_subcommand("doctor", "what was found on this machine, what was not and why")
+      ->add_flag("--json", json, "print JSON");
+  app.add_subcommand("cache", "the cache of compiled kernels")
+      ->add_flag("--clear", clear, "remove all entries");
+  app.add_subcommand("ops", "the operators and their options")->add_flag("--json", json, "print JSON");
+  app.add_subcommand("bench", "time the operators on this machine")
+      ->add_option("-o,--output", benchOutput, "JSON file to write");
+  CLI11_PARSE(app, argc, argv);
+  if (app.got_subcommand("run")) {
+    std::vector<std::string> command = app.get_subcommand("run")->remaining();
+    if (command.empty())
+      return app.exit(CLI::RequiredError("the program to run"));
+    return tools::runCommand(runOptions, command);
+  }
+  if (app.got_subcommand("compile"))
+    return cli::compileCommand(compileRequest);
+  if (app.got_subcommand("doctor"))
+    return cli::doctorCommand(json);
+  if (app.got_subcommand("cache"))
+    return cli::cacheCommand(clear);
+  if (app.got_subcommand("ops"))
+    return cli::opsCommand(json);
+  return cli::benchCommand(benchOutput);
+}
