@@ -12,7 +12,7 @@ from tilery.language.dtypes import (  # noqa: F401
 )
 from tilery.language.math import (  # noqa: F401
     abs, cdiv, ceil, clamp, cos, div_rn, erf, exp, exp2, fdiv, floor, fma, log, log2, maximum,
-    minimum, rsqrt, sigmoid, sin, sqrt, sqrt_rn, umulhi,
+    minimum, next_power_of_2, rsqrt, sigmoid, sin, sqrt, sqrt_rn, umulhi,
 )
 from tilery.language.memory import (  # noqa: F401
     advance, atomic_add, atomic_and, atomic_cas, atomic_max, atomic_min, atomic_or, atomic_xchg,

@@ -51,6 +51,16 @@ def _choice(value, kind, what: str):
     raise CompileError(f"{what} takes one of {', '.join(names)}, not {value!r}")
 
 
+# Triton's and Triton-distributed's names of scopes; within a node and between nodes is the system.
+_SCOPES = ("cta", "gpu", "sys", "instance", "device", "system", "intra_node", "inter_node")
+
+
+def _check_scope(value, what: str) -> None:
+    value = plain(value)
+    if not isinstance(value, Scope) and value not in _SCOPES:
+        raise CompileError(f"the scope of {what} is one of {', '.join(_SCOPES)}, not {value!r}")
+
+
 def rank(axis=-1) -> tensor:
     """This rank, or its index along one axis of the mesh, int32."""
     return tensor(np.int32(state.instance().world.axis(int(plain(axis)), "dl.rank")[0]), dt.int32)
@@ -69,8 +79,8 @@ def _symmetric(pointer, what: str) -> tensor:
     place = pointer.place
     if place is None or place.symmetric is None:
         name = f"argument '{place.name}'" if place else "this pointer"
-        raise LaunchError(f"{what}: {name} is not in the symmetric heap; "
-                          "allocate it with ty.empty, ty.zeros or ty.signals")
+        raise CompileError(f"{what}: {name} is not in the symmetric heap; "
+                           "allocate it with ty.empty, ty.zeros or ty.signals")
     if place.remote:
         raise CompileError(f"{what}: '{place.name}' is already a remote pointer (rank "
                            f"{place.rank}); translate the local one")
@@ -89,6 +99,9 @@ def _on(pointer: tensor, target: int) -> tensor:
 def symm_at(ptr, rank) -> tensor:
     """Address of the symmetric object behind `ptr` on `rank`; a remote pointer."""
     pointer = _symmetric(ptr, "dl.symm_at")
+    if pointer.shape:
+        raise CompileError("dl.symm_at takes one pointer, not a tile of them; translate the base "
+                           "pointer, then add the offsets")
     if pointer.dtype.element_ty == dt.signal:
         raise CompileError("dl.symm_at does not take signals; dl.notify names the rank itself")
     return _on(pointer, state.instance().check_rank(int(rank), "dl.symm_at"))
@@ -114,8 +127,9 @@ def _unsigned(value, what: str) -> int:
     return int(value)
 
 
-def notify(sig, rank, signal=1, sig_op="set", comm_scope="system") -> None:
+def notify(sig, rank, signal=1, sig_op="set", comm_scope="sys") -> None:
     """Release of everything this instance did, then one update of `sig` on `rank`."""
+    _check_scope(comm_scope, "dl.notify")
     here = state.instance()
     pointer, index = _signal(sig, "dl.notify")
     operation = _choice(sig_op, SignalOp, "sig_op of dl.notify")
@@ -132,6 +146,9 @@ def wait(sig, count=1, scope="sys", semantic="acquire", waitValue=1, cmp="eq") -
 
     Returns a token, which `consume_token` accepts.
     """
+    _check_scope(scope, "dl.wait")
+    if plain(semantic) not in ("acquire", "acq_rel"):
+        raise CompileError(f'the semantic of dl.wait is "acquire", not {plain(semantic)!r}')
     pointer, index = _signal(sig, "dl.wait")
     compare = _choice(cmp, Compare, "cmp of dl.wait").name.lower()
     count = _unsigned(count, "count of dl.wait")

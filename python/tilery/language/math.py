@@ -127,6 +127,14 @@ def cdiv(x, div):
     return (x + div - 1) // div
 
 
+def next_power_of_2(n):
+    """The smallest power of two >= the constant n."""
+    n = plain(n)
+    if isinstance(n, tensor):
+        raise CompileError("tl.next_power_of_2 needs a constant")
+    return 1 << max(0, n - 1).bit_length()
+
+
 def umulhi(x, y):
     """Upper half of the product of two 32- or 64-bit integers taken as unsigned."""
     x, y, ty = promote(x, y, "tl.umulhi")
