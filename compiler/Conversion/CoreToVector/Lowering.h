@@ -21,7 +21,9 @@
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/MapVector.h"
 
+#include <map>
 #include <optional>
+#include <vector>
 
 namespace tilery::vec {
 
@@ -118,6 +120,11 @@ public:
   LogicalResult lowerStore(core::StoreOp op);
   LogicalResult lowerAtomicRMW(core::AtomicRMWOp op);
   LogicalResult lowerAtomicCAS(core::AtomicCASOp op);
+  LogicalResult
+  lowerAtomic(Operation *op, Value pointer, Value mask, core::MemorySemantic semantic,
+              llvm::function_ref<Value(Nest &, const Coords &, Value)> emit);
+  void emitRelease(core::MemorySemantic semantic);
+  Value emitMasked(Value mask, Type type, llvm::function_ref<Value()> emit);
   /// One chunk or element of a load, and of a store.
   Value emitLoad(Nest &nest, core::LoadOp op, const Coords &coords);
   void emitStore(Nest &nest, core::StoreOp op, const Coords &coords);

@@ -130,8 +130,8 @@ Value Lowering::evaluateHere(Nest &nest, Value tile, const Coords &coords) {
     return loadBuffer(nest, bufferOf(tile), coords);
   Operation *op = tile.getDefiningOp();
   Location at = nest.loc;
-  SplatElementsAttr constant;
-  if (matchPattern(tile, m_Constant(&constant)))
+  DenseElementsAttr constant;
+  if (matchPattern(tile, m_Constant(&constant)) && constant.isSplat())
     return arith::ConstantOp::create(builder, at,
                                      cast<TypedAttr>(constant.getSplatValue<Attribute>()));
   if (auto source = sourceCoords(op, coords))
