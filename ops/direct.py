@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -19,17 +20,19 @@ import tilery.language as tl
 from tilery.language.dtypes import from_any
 
 _HERE = Path(__file__).resolve().parent
+_lock = threading.Lock()
 
 
 def kernels(op: str):
     """The module ops/<op>/<op>.py."""
     name = f"tilery_kernels_{op}"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, _HERE / op / f"{op}.py")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-    return sys.modules[name]
+    with _lock:  # ranks are threads
+        if name not in sys.modules:
+            spec = importlib.util.spec_from_file_location(name, _HERE / op / f"{op}.py")
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+            sys.modules[name] = module
+        return sys.modules[name]
 
 
 def accumulator(dtype) -> tl.dtype:

@@ -41,7 +41,7 @@ def test_23_a_communicating_kernel_without_a_world(backend):
     try:
         make(RANK_KERNEL)[(1,)](out)
     except ty.LaunchError as error:
-        assert "ty.init" in str(error)
+        assert "init" in str(error)
     else:
         assert out[0] == 10
 
@@ -114,7 +114,7 @@ SYMMETRIC = [
 def test_33_an_ordinary_array_where_ranks_reach_in(backend, body):
     """The error names the argument and says how to allocate it."""
     kernel = make(f"@ty.jit\ndef kernel(data, out):\n    {body}\n    tl.store(out, 1.0)\n")
-    with fails(ty.Error, "'data'|argument 'data'", "symmetric"):
+    with fails(ty.Error, "data", "symmetric heap"):
         ty.spawn(lambda: kernel[(1,)](np.zeros(4, np.float32), np.zeros(4, np.float32)), ranks=2,
                  timeout=10.0)
 

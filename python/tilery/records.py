@@ -52,6 +52,8 @@ class Records:
         constant = parameter.constexpr
         if isinstance(value, constexpr):
             value, constant = value.value, True
+        if isinstance(value, np.generic):  # np.float64 is a float to isinstance as well
+            return _numpy_scalar(value, constant)
         if value is None:
             return _pack(0, CONST_NONE)
         if isinstance(value, bool):
@@ -65,8 +67,6 @@ class Records:
     def _other(self, parameter, value, constant: bool) -> bytes:
         if isinstance(value, dtypes.dtype):
             return _pack(0, CONST_DTYPE, dtypes.CODES[value.name])
-        if isinstance(value, (np.number, np.bool_)):
-            return _numpy_scalar(value, constant)
         if constant or isinstance(value, (str, tuple, list)):
             bound = binding(value)
             if bound is None:

@@ -81,7 +81,7 @@ def _sum_type(ty: dt.dtype, wanted) -> dt.dtype:
     if plain(wanted) is not None:
         return dt.from_any(wanted)
     if ty.is_int() and ty.primitive_bitwidth < 32:
-        return dt.int32 if ty.is_int_signed() or ty.is_bool() else dt.uint32
+        return dt.int32 if ty.is_int_signed() else dt.uint32
     return ty
 
 
