@@ -1,57 +1,25 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
-// The rendezvous. Rank k sends a Hello with its descriptors; rank 0 checks it and, when all have
-// come, sends every rank a Verdict and then one Entry with descriptors for each rank.
-#include "runtime/world/rendezvous.h"
+// The side of the rendezvous that comes to rank 0, and the name of the meeting place.
+#include "runtime/world/rendezvous_protocol.h"
 
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
-#include "runtime/base/log.h"
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 namespace tilery::rt {
 
-namespace {
-constexpr uint32_t Magic = 0x544c5259; // "TLRY"
-constexpr uint32_t Version = 1;
+using rendezvous::Answer;
+using rendezvous::Entry;
+using rendezvous::Hello;
+using rendezvous::Verdict;
 
-struct Hello {
-  uint32_t magic = Magic;
-  uint32_t version = Version;
-  int32_t rank = 0;
-  int32_t size = 0;
-  int32_t pid = 0;
-  int32_t meshAxes = 0;
-  uint64_t heapBytes = 0;
-  int32_t mesh[8] = {};
-  char token[256] = {};
-};
-
-enum class Answer : int32_t { Welcome, Refused, Failed };
-
-struct Verdict {
-  Answer answer = Answer::Welcome;
-  char text[1020] = {};
-};
-
-struct Entry {
-  int32_t rank = 0;
-  int32_t pid = 0;
-};
-
-struct Guest {
-  Descriptor socket;
-  int rank = -1;
-};
-} // namespace
-
-static Hello makeHello(const Job &job, const WorldShape &shape) {
+Hello rendezvous::makeHello(const Job &job, const WorldShape &shape) {
   Hello hello;
   hello.rank = job.rank;
   hello.size = job.size;
@@ -67,26 +35,6 @@ static Hello makeHello(const Job &job, const WorldShape &shape) {
   return hello;
 }
 
-/// In constant time, so that a wrong token does not tell how much of it is right.
-static bool sameToken(const Hello &left, const Hello &right) {
-  unsigned char difference = 0;
-  for (size_t i = 0; i < sizeof(left.token); ++i)
-    difference |= static_cast<unsigned char>(left.token[i] ^ right.token[i]);
-  return difference == 0;
-}
-
-static std::string describeShape(const Hello &hello) {
-  std::vector<int> mesh(hello.mesh, hello.mesh + std::clamp(hello.meshAxes, 0, 8));
-  return fmt::format("rank {} has size {}, mesh [{}], heap_bytes {}", hello.rank, hello.size,
-                     fmt::join(mesh, ", "), hello.heapBytes);
-}
-
-static bool sameShape(const Hello &left, const Hello &right) {
-  return left.size == right.size && left.heapBytes == right.heapBytes &&
-         left.meshAxes == right.meshAxes &&
-         std::memcmp(left.mesh, right.mesh, sizeof(left.mesh)) == 0;
-}
-
 static uint64_t hashText(const std::string &text, uint64_t hash) {
   for (unsigned char c : text)
     hash = (hash ^ c) * 0x100000001b3ull;
@@ -98,141 +46,6 @@ std::string rendezvousName(const Job &job, int sequence) {
   return fmt::format("tilery-{:016x}{:016x}", hashText(text, 0xcbf29ce484222325ull),
                      hashText(text, 0x84222325cbf29ce4ull));
 }
-
-namespace {
-/// Rank 0's side.
-class Host {
-public:
-  Host(const Job &job, const WorldShape &shape, const std::string &name, double timeoutSeconds)
-      : job(job), mine(makeHello(job, shape)), deadline(Deadline::after(timeoutSeconds)),
-        timeoutSeconds(timeoutSeconds), listener(listenAt(name)) {
-    if (!listener.open())
-      raise(TILERY_CONFIG_ERROR,
-            "another rank 0 of this job ({}, MASTER_ADDR '{}', MASTER_PORT '{}') waits already\n"
-            "hint: give each job on this host its own MASTER_PORT",
-            job.launcher, job.masterAddress, job.masterPort);
-    result.peers.resize(size_t(job.size));
-    result.links.resize(size_t(job.size));
-  }
-
-  Rendezvous gather(Descriptor control, PeerDescriptors self) {
-    result.peers[0] = std::move(self);
-    result.control = std::move(control);
-    while (joined < job.size)
-      waitForEvent();
-    listener = Descriptor();
-    welcomeAll();
-    return std::move(result);
-  }
-
-private:
-  void waitForEvent() {
-    std::vector<pollfd> events = {{listener.get(), POLLIN, 0}};
-    for (const Guest &guest : guests)
-      events.push_back({guest.socket.get(), POLLIN, 0});
-    for (int rank = 1; rank < job.size; ++rank)
-      events.push_back({result.links[size_t(rank)].get(), POLLIN, 0});
-    poll(events.data(), events.size(), 100);
-    if (deadline.passed(nowNs()))
-      failAll(TILERY_PEER_ERROR, describeLate());
-    for (int rank = 1; rank < job.size; ++rank)
-      if (events[1 + guests.size() + size_t(rank) - 1].revents & (POLLHUP | POLLERR))
-        failAll(TILERY_PEER_ERROR, fmt::format("rank {} died while the world was set up", rank));
-    for (size_t i = guests.size(); i-- > 0;)
-      if (events[1 + i].revents)
-        readHello(i);
-    if (events[0].revents & POLLIN)
-      guests.push_back({acceptFrom(listener)});
-  }
-
-  void readHello(size_t index) {
-    Descriptor socket = std::move(guests[index].socket);
-    guests.erase(guests.begin() + std::ptrdiff_t(index));
-    Hello hello;
-    std::vector<Descriptor> descriptors;
-    bool sane = receiveMessage(socket, &hello, sizeof(hello), descriptors, 0) &&
-                hello.magic == Magic && hello.version == Version && descriptors.size() == 2;
-    if (!sane)
-      return;
-    if (!sameUser(socket) || !sameToken(hello, mine)) {
-      refuse(socket, "rank 0 refused this process: its job token is not the job's\nhint: start all "
-                     "ranks by one `tilery run`, or give all the same TILERY_JOB_TOKEN");
-      warn(fmt::format("refused a process (pid {}) that presented a wrong job token", hello.pid));
-      return;
-    }
-    admit(hello, std::move(socket), descriptors);
-  }
-
-  void admit(const Hello &hello, Descriptor socket, std::vector<Descriptor> &descriptors) {
-    if (!sameShape(hello, mine)) {
-      std::string text = fmt::format("the ranks disagree about the world:\n  {}\n  {}",
-                                     describeShape(mine), describeShape(hello));
-      refuse(socket, text);
-      failAll(TILERY_CONFIG_ERROR, text);
-    }
-    bool valid = hello.rank > 0 && hello.rank < job.size;
-    if (!valid || result.links[size_t(hello.rank)].open()) {
-      refuse(socket, fmt::format("rank {} has joined the world already", hello.rank));
-      return;
-    }
-    auto rank = size_t(hello.rank);
-    result.peers[rank] = {std::move(descriptors[0]), std::move(descriptors[1]), hello.pid};
-    result.links[rank] = std::move(socket);
-    ++joined;
-  }
-
-  static void say(const Descriptor &socket, Answer answer, const std::string &text) {
-    Verdict verdict;
-    verdict.answer = answer;
-    std::memcpy(verdict.text, text.data(), std::min(text.size(), sizeof(verdict.text) - 1));
-    sendMessage(socket, &verdict, sizeof(verdict));
-  }
-  static void refuse(const Descriptor &socket, const std::string &text) {
-    say(socket, Answer::Refused, text);
-  }
-
-  [[noreturn]] void failAll(tilery_status kind, const std::string &text) {
-    for (const Descriptor &link : result.links)
-      if (link.open())
-        say(link, kind == TILERY_CONFIG_ERROR ? Answer::Refused : Answer::Failed, text);
-    throw Error(kind, text);
-  }
-
-  std::string describeLate() const {
-    std::string missing;
-    for (int rank = 1; rank < job.size; ++rank)
-      if (!result.links[size_t(rank)].open())
-        missing += fmt::format("{}{}", missing.empty() ? "" : ", ", rank);
-    return fmt::format("ranks {} of {} did not come within {} s ({}, MASTER_ADDR '{}', MASTER_PORT "
-                       "'{}', interfaces: {})\nhint: a slow start needs a larger TILERY_TIMEOUT_S",
-                       missing, job.size, timeoutSeconds, job.launcher, job.masterAddress,
-                       job.masterPort, listInterfaces());
-  }
-
-  void welcomeAll() {
-    for (int rank = 1; rank < job.size; ++rank) {
-      const Descriptor &link = result.links[size_t(rank)];
-      say(link, Answer::Welcome, "");
-      Entry entry{-1, 0};
-      sendMessage(link, &entry, sizeof(entry), {result.control.get()});
-      for (int peer = 0; peer < job.size; ++peer) {
-        const PeerDescriptors &known = result.peers[size_t(peer)];
-        entry = {peer, known.pid};
-        sendMessage(link, &entry, sizeof(entry), {known.heap.get(), known.process.get()});
-      }
-    }
-  }
-
-  const Job &job;
-  const Hello mine;
-  const Deadline deadline;
-  const double timeoutSeconds;
-  Descriptor listener;
-  std::vector<Guest> guests;
-  int joined = 1;
-  Rendezvous result;
-};
-} // namespace
 
 static Descriptor connectInTime(const Job &job, const std::string &name, double timeoutSeconds) {
   Deadline deadline = Deadline::after(timeoutSeconds);
@@ -256,7 +69,7 @@ static Descriptor connectInTime(const Job &job, const std::string &name, double 
 static Rendezvous joinHost(const Job &job, const WorldShape &shape, const std::string &name,
                            const PeerDescriptors &self, double timeoutSeconds) {
   Descriptor socket = connectInTime(job, name, timeoutSeconds);
-  Hello hello = makeHello(job, shape);
+  Hello hello = rendezvous::makeHello(job, shape);
   bool good = sendMessage(socket, &hello, sizeof(hello), {self.heap.get(), self.process.get()});
   // Rank 0 keeps the deadline, and its death ends the wait.
   Verdict verdict;
@@ -295,7 +108,8 @@ Rendezvous meet(const Job &job, const WorldShape &shape, Descriptor control, Des
           "seccomp filter against it", std::strerror(errno));
   PeerDescriptors self{std::move(heap), Descriptor(process), getpid()};
   if (job.rank == 0)
-    return Host(job, shape, name, timeoutSeconds).gather(std::move(control), std::move(self));
+    return rendezvous::gather(job, shape, name, std::move(control), std::move(self),
+                              timeoutSeconds);
   return joinHost(job, shape, name, self, timeoutSeconds);
 }
 
