@@ -58,7 +58,7 @@ void Module::scan() {
     if (kind == Token::Kind::Dedent && depth == 0 && tokens[begin].isOperator("@"))
       ends = true;
     if (!ends && kind == Token::Kind::Newline && depth == 0 && tokens[begin].isOperator("@"))
-      ends = oneLineFunctionEnds(i);
+      ends = oneLineFunctionEnds(begin, i);
     if (ends || kind == Token::Kind::End) {
       if (i > begin)
         scanStatement(begin, i + 1);
@@ -68,9 +68,9 @@ void Module::scan() {
 }
 
 // `@jit` newline `def f(x): return x` newline: the second line ends the definition.
-bool Module::oneLineFunctionEnds(size_t newline) const {
+bool Module::oneLineFunctionEnds(size_t begin, size_t newline) const {
   size_t lineBegin = newline;
-  while (lineBegin > 0 && tokens[lineBegin - 1].kind != Token::Kind::Newline)
+  while (lineBegin > begin && tokens[lineBegin - 1].kind != Token::Kind::Newline)
     --lineBegin;
   return !tokens[lineBegin].isOperator("@") && tokens[newline + 1].kind != Token::Kind::Indent;
 }

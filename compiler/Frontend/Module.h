@@ -41,7 +41,7 @@ private:
   void scanStatement(size_t begin, size_t end);
   void scanImport(size_t begin, size_t end);
   void scanFrom(size_t begin, size_t end);
-  bool oneLineFunctionEnds(size_t newline) const;
+  bool oneLineFunctionEnds(size_t begin, size_t newline) const;
   std::optional<Value> lookupImport(const std::string &name);
   Value evaluateAssignment(const std::string &name, const Definition &definition);
 
