@@ -35,8 +35,8 @@ void Call::needDim(size_t at, int dim, int64_t extent, const char *what) const {
 }
 
 void Call::needContiguous(size_t at) const {
-  int64_t expected = 1;
-  for (int dim = tensors[at].rank - 1; dim >= 0; --dim) {
+  int64_t expected = elements(tensors[at]) ? 1 : 0; // NumPy's empty arrays have any strides
+  for (int dim = tensors[at].rank - 1; dim >= 0 && expected; --dim) {
     if (tensors[at].shape[dim] > 1 && stride(tensors[at], dim) != expected)
       fail("'" + names[at] + "' is not contiguous (dimension " + std::to_string(dim) +
            " has stride " + std::to_string(stride(tensors[at], dim)) + ", needs " +
