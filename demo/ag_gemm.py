@@ -83,12 +83,12 @@ def main():
     for rank, (_, phases, *_) in enumerate(results):
         print(f"  {rank:4}" + "".join(f"{phases[key]:10.2f}" for key in (
             "compute_ns", "transfer_ns", "wait_ns")) + f"{phases['exposed_wait_ns']:14.2f}")
-    total = sum(phases["transfer_ns"] + phases["wait_ns"] for _, phases, *_ in results)
-    exposed = sum(phases["exposed_wait_ns"] for _, phases, *_ in results)
-    hidden = 1 - min(exposed, total) / total if total else 1.0
-    print(f"communication hidden behind computation: {hidden:.0%} "
-          "(transfers and waits during which another instance of the rank computed)")
     fused, gather, multiply = (max(result[i] for result in results) for i in (2, 3, 4))
+    held_up = sum(phases["transfer_ns"] + phases["exposed_wait_ns"]
+                  for _, phases, *_ in results) / len(results)
+    hidden = min(1.0, max(0.0, 1 - held_up / (gather * 1e3)))
+    print(f"communication: {gather * 1e3:.1f} ms alone; a rank is held up by it for {held_up:.1f} ms "
+          f"(transfers and exposed waits): {hidden:.0%} hidden")
     print(f"overlapped {fused * 1e3:.1f} ms; in two steps {(gather + multiply) * 1e3:.1f} ms "
           f"(gather {gather * 1e3:.1f}, multiply {multiply * 1e3:.1f})")
     print(f"timeline, for ui.perfetto.dev: {Path(options.timeline).resolve()}")

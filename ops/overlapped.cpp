@@ -13,7 +13,7 @@ Overlapped::Overlapped(Call &call, int64_t m, int64_t n, int64_t k, int32_t dtyp
     : call(call), m(m), n(n), k(k),
       schedule(chooseSchedule(call,
                               {ceilDiv(m, call.world().size()), n, k, dtype, call.world().size()})),
-      shards(m, call.world().size(), schedule.chunks) {
+      shards(m, call.world().size(), schedule) {
   // N of ag_gemm and K of gemm_rs may differ from rank to rank; what is staged may not.
   call.agree({{"M", m},
               {"the width of a staged row", stageWidth},

@@ -28,11 +28,12 @@ struct Schedule {
 /// and "first" of the call where they are not 0 (-1 for "first").
 Schedule chooseSchedule(const Call &call, const Problem &problem);
 
-/// The rows of `m` that one rank owns, and those of one chunk.
+/// The rows of `m` that one rank owns, and those of one chunk: whole tiles, except in the last.
 struct Shards {
   int64_t rows, chunkRows;
-  Shards(int64_t m, int ranks, int64_t chunks)
-      : rows(ceilDiv(m, ranks)), chunkRows(ceilDiv(rows, chunks)) {}
+  Shards(int64_t m, int ranks, const Schedule &schedule)
+      : rows(ceilDiv(m, ranks)),
+        chunkRows(ceilDiv(ceilDiv(rows, schedule.chunks), schedule.blockM) * schedule.blockM) {}
   int64_t own(int64_t m, int rank) const {
     return std::min(rows, std::max<int64_t>(0, m - rank * rows));
   }

@@ -14,7 +14,7 @@ static void run(Call &call) {
   call.needContiguous(0);
   int64_t m = c.shape[0], n = b.shape[1], k = b.shape[0];
   World &world = call.world();
-  Shards rows(m, world.size(), 1);
+  Shards rows(m, world.size(), Schedule());
   call.needDim(0, 1, k, "K of 'b'");
   call.needDim(0, 0, rows.own(m, world.rank()), "this rank's part of the rows of 'c'");
   call.needDim(2, 1, n, "N of 'b'");

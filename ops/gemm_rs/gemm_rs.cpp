@@ -30,7 +30,7 @@ static void run(Call &call) {
   int64_t m = a.shape[0], k = a.shape[1], n = b.shape[1];
   int32_t dtype = call.tensor(0).dtype, outType = call.tensor(2).dtype;
   World &world = call.world();
-  Shards rows(m, world.size(), 1);
+  Shards rows(m, world.size(), Schedule());
   call.needDim(2, int(dim), rows.own(m, world.rank()), "this rank's part");
   call.needDim(2, int(1 - dim), n, "as in the product");
   if (isFloat(dtype) != isFloat(outType))
