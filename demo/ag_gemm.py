@@ -87,8 +87,8 @@ def main():
     held_up = sum(phases["transfer_ns"] + phases["exposed_wait_ns"]
                   for _, phases, *_ in results) / len(results)
     hidden = min(1.0, max(0.0, 1 - held_up / (gather * 1e3)))
-    print(f"communication: {gather * 1e3:.1f} ms alone; a rank is held up by it for {held_up:.1f} ms "
-          f"(transfers and exposed waits): {hidden:.0%} hidden")
+    print(f"communication: {gather * 1e3:.1f} ms alone; overlapped, a rank is held up by it for "
+          f"{held_up:.1f} ms (transfers and exposed waits): {hidden:.0%} hidden")
     print(f"overlapped {fused * 1e3:.1f} ms; in two steps {(gather + multiply) * 1e3:.1f} ms "
           f"(gather {gather * 1e3:.1f}, multiply {multiply * 1e3:.1f})")
     print(f"timeline, for ui.perfetto.dev: {Path(options.timeline).resolve()}")
