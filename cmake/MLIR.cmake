@@ -1,14 +1,7 @@
-# Finds MLIR 22 and chooses shared (development) or static (release, wheel) linking.
+# Finds MLIR 22; shared and static linking.
 list(APPEND CMAKE_PREFIX_PATH /usr/lib/llvm-22)
-if(TILERY_STATIC_LLVM)
-  set(LLVM_LINK_LLVM_DYLIB OFF)
-endif()
 find_package(MLIR 22.1 REQUIRED CONFIG)
 list(APPEND CMAKE_MODULE_PATH "${MLIR_CMAKE_DIR}" "${LLVM_CMAKE_DIR}")
-if(TILERY_STATIC_LLVM)
-  set(LLVM_LINK_LLVM_DYLIB OFF)
-  set(MLIR_LINK_MLIR_DYLIB OFF)
-endif()
 include(TableGen)
 include(AddLLVM)
 include(AddMLIR)
@@ -34,30 +27,31 @@ function(tilery_add_dialect name dialect)
   add_public_tablegen_target(Tilery${name}IncGen)
 endfunction()
 
-# What compiler libraries link: the shared libraries, or the parts that we use of the static
-# ones. In the static case MLIR's imported targets must forget the shared LLVM.
+# Compiler libraries link neither form of MLIR; what is linked in the end names one of two:
+# the shared libraries (development, tests) or the parts that we use of the static ones (the
+# release library and the wheel). So one compilation serves both. Never mix them in one process.
 add_library(TileryMLIR INTERFACE)
-if(TILERY_STATIC_LLVM)
-  foreach(library ${MLIR_ALL_LIBS} ${MLIR_DIALECT_LIBS} ${MLIR_CONVERSION_LIBS}
-          ${MLIR_TRANSLATION_LIBS} ${MLIR_EXTENSION_LIBS} ${MLIR_EXPORTED_TARGETS})
-    if(TARGET ${library})
-      get_target_property(links ${library} INTERFACE_LINK_LIBRARIES)
-      if(links)
-        list(REMOVE_ITEM links LLVM)
-        set_target_properties(${library} PROPERTIES INTERFACE_LINK_LIBRARIES "${links}")
-      endif()
+target_link_libraries(TileryMLIR INTERFACE MLIR LLVM)
+
+# In the static case MLIR's imported targets must forget the shared LLVM.
+foreach(library ${MLIR_ALL_LIBS} ${MLIR_DIALECT_LIBS} ${MLIR_CONVERSION_LIBS}
+        ${MLIR_TRANSLATION_LIBS} ${MLIR_EXTENSION_LIBS} ${MLIR_EXPORTED_TARGETS})
+  if(TARGET ${library})
+    get_target_property(links ${library} INTERFACE_LINK_LIBRARIES)
+    if(links)
+      list(REMOVE_ITEM links LLVM)
+      set_target_properties(${library} PROPERTIES INTERFACE_LINK_LIBRARIES "${links}")
     endif()
-  endforeach()
-  llvm_map_components_to_libnames(TILERY_LLVM_LIBS
-    core support passes orcjit jitlink x86codegen x86asmparser x86desc x86info)
-  target_link_libraries(TileryMLIR INTERFACE
-    MLIRArithDialect MLIRArithTransforms MLIRFuncDialect MLIRMathDialect MLIRMathTransforms
-    MLIRSCFDialect MLIRSCFTransforms MLIRTensorDialect MLIRVectorDialect
-    MLIRVectorTransforms MLIRLLVMDialect MLIRLLVMIRTransforms
-    MLIRArithToLLVM MLIRControlFlowToLLVM MLIRFuncToLLVM MLIRMathToLLVM MLIRMathToLibm
-    MLIRSCFToControlFlow MLIRVectorToLLVM MLIRVectorToLLVMPass MLIRReconcileUnrealizedCasts
-    MLIRTargetLLVMIRExport MLIRBuiltinToLLVMIRTranslation MLIRLLVMToLLVMIRTranslation
-    MLIRParser MLIRPass MLIRTransforms MLIRIR MLIRSupport ${TILERY_LLVM_LIBS})
-else()
-  target_link_libraries(TileryMLIR INTERFACE MLIR LLVM)
-endif()
+  endif()
+endforeach()
+llvm_map_components_to_libnames(TILERY_LLVM_LIBS
+  core support passes orcjit jitlink x86codegen x86asmparser x86desc x86info)
+add_library(TileryMLIRStatic INTERFACE)
+target_link_libraries(TileryMLIRStatic INTERFACE
+  MLIRArithDialect MLIRArithTransforms MLIRFuncDialect MLIRMathDialect MLIRMathTransforms
+  MLIRSCFDialect MLIRSCFTransforms MLIRTensorDialect MLIRVectorDialect
+  MLIRVectorTransforms MLIRLLVMDialect MLIRLLVMIRTransforms
+  MLIRArithToLLVM MLIRControlFlowToLLVM MLIRFuncToLLVM MLIRMathToLLVM MLIRMathToLibm
+  MLIRSCFToControlFlow MLIRVectorToLLVM MLIRVectorToLLVMPass MLIRReconcileUnrealizedCasts
+  MLIRTargetLLVMIRExport MLIRBuiltinToLLVMIRTranslation MLIRLLVMToLLVMIRTranslation
+  MLIRParser MLIRPass MLIRTransforms MLIRIR MLIRSupport ${TILERY_LLVM_LIBS})
