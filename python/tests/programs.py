@@ -159,7 +159,8 @@ def programs(draw) -> Program:
     inputs = [draw(st.sampled_from(list(DTYPES))) for _ in range(draw(st.integers(1, 3)))]
     w = _Writer(draw)
     for i, dtype in enumerate(inputs):
-        w.lines.append(f"    x{i} = tl.load(in{i} + at, mask=at < n, other={draw(st.integers(0, 3))})")
+        other = draw(st.integers(0, 3))
+        w.lines.append(f"    x{i} = tl.load(in{i} + at, mask=at < n, other={other})")
         w.tiles.append((f"x{i}", dtype))
     for _ in range(draw(st.integers(2, 8))):
         draw(st.sampled_from(_STEPS))(w)

@@ -119,6 +119,41 @@ def test_33_an_ordinary_array_where_ranks_reach_in(backend, body):
                  timeout=10.0)
 
 
+def test_35_sizes_come_from_the_group(backend):
+    """The same kernel in a world of 8 and then of 2 uses each world's own size."""
+    kernel = make('''@ty.jit
+def kernel(counts):
+    for peer in range(dl.num_ranks()):
+        dl.notify(counts, peer, signal=1, sig_op="add")
+    dl.wait(counts, waitValue=dl.num_ranks())
+''')
+    for ranks in (8, 2, 3):
+        def body():
+            counts = ty.signals(1)
+            kernel[(1,)](counts)
+            return int(counts.numpy()[0])
+        assert ty.spawn(body, ranks=ranks, timeout=10.0) == [ranks] * ranks
+
+
+def test_37_grids_that_differ_between_ranks(compiled):
+    """Checked mode exchanges the launch geometry and refuses a mismatch."""
+    code = f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r})" + """
+import tilery as ty
+from kernel_text import make
+kernel = make('''@ty.jit
+def kernel(flags):
+    dl.notify(flags, dl.rank())
+    dl.wait(flags, waitValue=1)
+''')
+try:
+    ty.spawn(lambda: kernel[(1 + ty.rank(),)](ty.signals(1)), ranks=2, timeout=10.0)
+except ty.LaunchError as error:
+    print(error)
+"""
+    done = python(code, interpret=False, TILERY_CHECK="1")
+    assert "grid" in done.stdout and "1" in done.stdout and "2" in done.stdout, done.stderr
+
+
 def test_36_configurations_differ_between_ranks(backend):
     def body():
         configs = [ty.Config({"BLOCK": 16 << ty.rank()})]

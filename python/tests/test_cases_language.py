@@ -9,6 +9,7 @@ test_control_flow.py.
 import numpy as np
 from backends import numpy_type
 from kernel_text import make
+from test_cases_host import python
 from test_errors import fails
 
 import pytest
@@ -73,6 +74,30 @@ def kernel(x, out):
     wide = x.astype(np.float64)
     expected = ((wide**2 * 0.5)**2 * 0.5)
     np.testing.assert_allclose(out.astype(np.float64), expected, rtol=2**-7)
+
+
+def test_70_a_changed_source_file(backend, tmp_path):
+    """A kernel imported from another file is not taken from a warm cache once it has changed."""
+    (tmp_path / "main.py").write_text("""
+import numpy as np, tilery as ty, tilery.language as tl
+from callee import value
+
+@ty.jit
+def kernel(out):
+    tl.store(out, value())
+
+out = np.zeros(1, np.int32)
+kernel[(1,)](out)
+print(out[0])
+""")
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); sys.dont_write_bytecode = True; " \
+           "import main"
+    for result in (3, 4, 3):
+        (tmp_path / "callee.py").write_text(
+            f"import tilery as ty\n\n@ty.jit\ndef value():\n    return {result}\n")
+        done = python(code, interpret=backend == "interpret",
+                      TILERY_CACHE_DIR=str(tmp_path / "cache"))
+        assert done.stdout.strip() == str(result), done.stderr
 
 
 def test_72_an_option_that_the_target_ignores_changes_nothing(backend):

@@ -36,6 +36,21 @@ def kernel(lock, data, out):
         assert spawn(body, seed=seed, delay=True) == [0, 42]
 
 
+def test_1_a_narrow_scope_on_symmetric_memory(backend, capfd):
+    """One warning that names the scope; in the interpreter a Python warning."""
+    kernel = make('''@ty.jit
+def kernel(lock):
+    tl.atomic_xchg(dl.symm_at(lock, 0), 1, scope="gpu")
+''')
+    text = 'scope "gpu" on symmetric memory'
+    if backend == "interpret":
+        with pytest.warns(UserWarning, match=text):
+            spawn(lambda: kernel[(1,)](ty.zeros(1, "int32")))
+    else:
+        spawn(lambda: kernel[(1,)](ty.zeros(1, "int32")))
+        assert text in capfd.readouterr().err
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_2_notify_releases_the_whole_row(backend, seed):
     """All of a row that an instance wrote remotely is there once its flag is."""
@@ -113,9 +128,8 @@ def kernel(flags, count):
     dl.wait(flags, count, waitValue=1)
 ''')
     spawn(lambda: kernel[(1,)](ty.signals(4, name="flags"), 4))
-    if backend == "interpret":
-        with fails(ty.LaunchError, "'flags' out of bounds: element 4 of 4"):
-            spawn(lambda: kernel[(1,)](ty.signals(4, name="flags"), 5))
+    with fails(ty.LaunchError, "'flags' out of bounds: element 4 of 4|does not lie in a symmetric"):
+        spawn(lambda: kernel[(1,)](ty.signals(4, name="flags"), 5))
 
 
 def test_8_an_unknown_rank(backend):

@@ -165,6 +165,16 @@ def test_casts(backend, source, target):
     np.testing.assert_array_equal(out, through.astype(numpy_type(target)))
 
 
+@pytest.mark.parametrize("target", ["int8", "int32", "int64", "uint8", "uint32"])
+def test_floats_beyond_an_integer_type_saturate(backend, target):
+    a = np.array([0.0, -1.9, 1.9, 1e30, -1e30, np.inf, -np.inf, np.nan], np.float32)
+    info = np.iinfo(numpy_type(target))
+    wide = np.trunc(np.nan_to_num(a.astype(np.float64), nan=0.0, posinf=1e30, neginf=-1e30))
+    expected = [min(max(int(v), info.min), info.max) for v in wide]
+    out = apply(elementwise("a"), [a], np.zeros(8, numpy_type(target)), block=8)
+    np.testing.assert_array_equal(out, np.array(expected, info.dtype))
+
+
 @pytest.mark.parametrize("target", ["fp16", "bf16"])
 def test_downcast_rounds_to_nearest_even(backend, target):
     bits = np.random.default_rng(8).integers(0x30000000, 0x47000000, 4000, dtype=np.uint32)

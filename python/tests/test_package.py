@@ -46,7 +46,8 @@ def test_wrong_values_and_names_of_knobs(monkeypatch):
     with fails(ty.ConfigError, "it takes 1 or 0"):
         knobs.get("TILERY_INTERPRET")
     monkeypatch.setenv("TILERY_TIMEOUT", "1")
-    with pytest.warns(UserWarning, match="TILERY_TIMEOUT is ignored; did you mean 'TILERY_TIMEOUT_S'"):
+    text = "TILERY_TIMEOUT is ignored; did you mean 'TILERY_TIMEOUT_S'"
+    with pytest.warns(UserWarning, match=text):
         knobs.warn_unknown()
 
 

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 
 from tilery.errors import CompileError, LaunchError
@@ -191,9 +193,19 @@ def store_tensor_descriptor(desc, offsets, value):
 # -- atomics ---------------------------------------------------------------------------------
 
 
-def _atomic(pointer, mask, update, what: str, *values):
+def _check_scope(scope, places) -> None:
+    scope = plain(scope)
+    if scope not in (None, "cta", "gpu", "sys"):
+        raise CompileError(f'scope is "cta", "gpu" or "sys", not {scope!r}')
+    if scope in ("cta", "gpu") and any(place.symmetric is not None for place in places):
+        warnings.warn(f'scope "{scope}" on symmetric memory: other ranks may not see this atomic; '
+                      'use scope="sys"', stacklevel=2)
+
+
+def _atomic(pointer, mask, scope, update, what: str, *values):
     """Applies `update(old, *values)` lane by lane; returns the old values."""
     element = _pointer(pointer, what)
+    _check_scope(scope, [pointer.place] if pointer.place is not None else [])
     state.instance().memory_step(poll=True)
     state.instance().release()
     lanes_of = [np.broadcast_to(cast(v, element).data, pointer.shape).reshape(-1) for v in values]
@@ -217,7 +229,7 @@ def _rmw(name: str, update, integers_only: bool = False):
         element = _pointer(pointer, f"tl.{name} updates")
         if integers_only and not element.is_int():
             raise CompileError(f"tl.{name} needs integers, not {element}")
-        return _atomic(pointer, mask, update, f"tl.{name} updates", val)
+        return _atomic(pointer, mask, scope, update, f"tl.{name} updates", val)
     atomic.__name__ = name
     atomic.__module__ = __name__
     atomic.__doc__ = f"Atomic {name.removeprefix('atomic_')}; returns the values before."
@@ -235,5 +247,6 @@ atomic_xchg = _rmw("atomic_xchg", lambda old, val: val)
 
 def atomic_cas(pointer, cmp, val, sem=None, scope=None):
     """Writes `val` where the memory equals `cmp`; returns the values before."""
-    return _atomic(pointer, None, lambda old, expected, new: new if old == expected else old,
+    return _atomic(pointer, None, scope,
+                   lambda old, expected, new: new if old == expected else old,
                    "tl.atomic_cas updates", cmp, val)

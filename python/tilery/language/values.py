@@ -274,8 +274,8 @@ def as_tensor(value) -> tensor:
 def cast(value, ty, bitcast: bool = False) -> tensor:
     """`value` in the element type `ty`.
 
-    Floats round to nearest even and fp8 saturates; floats become integers towards zero;
-    integers wrap; anything becomes int1 by comparison with zero.
+    Floats round to nearest even and fp8 saturates; floats become integers towards zero and
+    saturate; integers wrap; anything becomes int1 by comparison with zero.
     """
     value, ty = as_tensor(value), dt.from_any(ty)
     source = value.dtype
@@ -291,7 +291,19 @@ def cast(value, ty, bitcast: bool = False) -> tensor:
         data = np.clip(data.astype(np.float32), -limit, limit)
     elif source.is_fp8() or source.is_bf16():
         data = data.astype(np.float32)
+    if source.is_floating() and ty.is_int():
+        return tensor(_saturated(data, ty), ty)
     return tensor(data.astype(ty.numpy), ty)
+
+
+def _saturated(data: np.ndarray, ty: dt.dtype) -> np.ndarray:
+    """Floats as integers: towards zero, limited to the type's range, NaN becomes 0."""
+    low, high = ty.int_range()
+    wide = np.nan_to_num(data.astype(np.float64), nan=0.0, posinf=2.0**65, neginf=-2.0**65)
+    wide = np.trunc(wide)
+    inside = np.where((wide >= low) & (wide < float(high)), wide, 0).astype(ty.numpy)
+    limits = np.where(wide < low, ty.numpy.type(low), ty.numpy.type(high))
+    return np.where((wide < low) | (wide >= float(high)), limits, inside).astype(ty.numpy)
 
 
 def _reinterpret(value: tensor, ty: dt.dtype) -> tensor:
