@@ -11,6 +11,11 @@ static Value convertTo(Lowering &lowering, Value value, Type element) {
   if (from == element)
     return value;
   Type type = vectorOr(element, lanesOf(value));
+  if (isHalf(from)) {
+    value = toF32(b, lowering.loc, value);
+    if (element.isF32())
+      return value;
+  }
   if (isa<FloatType>(element))
     return arith::ExtFOp::create(b, lowering.loc, type, value);
   return arith::ExtSIOp::create(b, lowering.loc, type, value);

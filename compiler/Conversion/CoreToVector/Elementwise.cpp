@@ -4,6 +4,8 @@
 // rounded after each operation; integer division never traps.
 #include "compiler/Conversion/CoreToVector/Elementwise.h"
 
+#include "llvm/Support/SaveAndRestore.h"
+
 namespace tilery::vec {
 
 int64_t byteSize(Type element) {
@@ -12,9 +14,20 @@ int64_t byteSize(Type element) {
   return 8;
 }
 
+int64_t pointeeBytes(Type pointer) {
+  if (auto core = dyn_cast<core::PointerType>(pointer))
+    return byteSize(core.getPointee());
+  if (auto symm = dyn_cast<device::SymmType>(pointer))
+    return byteSize(symm.getPointee());
+  return 8; // a signal
+}
+
 Type storedType(Type element) {
   if (element.isInteger(1))
     return IntegerType::get(element.getContext(), 8);
+  // LLVM has no moves of bf16 on processors without bf16 instructions.
+  if (element.isBF16())
+    return IntegerType::get(element.getContext(), 16);
   if (isa<IntegerType, FloatType>(element))
     return element;
   return IntegerType::get(element.getContext(), 64);
@@ -81,14 +94,22 @@ static Value emitDivision(OpBuilder &b, Operation *op, Value lhs, Value rhs) {
 
 //===-- Half precision -------------------------------------------------------------------------===//
 
-static bool isHalf(Type type) {
+bool isHalf(Type type) {
   Type element = getElementTypeOrSelf(type);
   return isa<FloatType>(element) && element.getIntOrFloatBitWidth() <= 16;
 }
 
 Value toF32(OpBuilder &b, Location loc, Value value) {
-  Type f32 = vectorOr(b.getF32Type(), lanesOf(value));
-  return arith::ExtFOp::create(b, loc, f32, value);
+  int64_t lanes = lanesOf(value);
+  Type f32 = vectorOr(b.getF32Type(), lanes);
+  if (!getElementTypeOrSelf(value.getType()).isBF16())
+    return arith::ExtFOp::create(b, loc, f32, value);
+  // The upper half of an fp32.
+  Type i32 = vectorOr(b.getI32Type(), lanes);
+  Value bits = arith::BitcastOp::create(b, loc, vectorOr(b.getI16Type(), lanes), value);
+  Value wide = arith::ExtUIOp::create(b, loc, i32, bits);
+  Value high = arith::ShLIOp::create(b, loc, wide, constantLike(b, loc, i32, 16));
+  return arith::BitcastOp::create(b, loc, f32, high);
 }
 
 // fp32 to bf16, to nearest even, in integers: the vector instruction flushes subnormals.
@@ -150,6 +171,26 @@ static Value emitTruncF(OpBuilder &b, Location loc, Value value, Type element) {
   return arith::TruncFOp::create(b, loc, vectorOr(element, lanesOf(value)), value);
 }
 
+static Value emitExtF(OpBuilder &b, Location loc, Value value, Type element) {
+  if (isHalf(value.getType()))
+    value = toF32(b, loc, value);
+  if (getElementTypeOrSelf(value.getType()) == element)
+    return value;
+  return arith::ExtFOp::create(b, loc, vectorOr(element, lanesOf(value)), value);
+}
+
+// Out of range the nearest integer of the type, 0 for NaN.
+static Value emitToInteger(OpBuilder &b, Operation *op, Value value, Type element) {
+  Location loc = op->getLoc();
+  if (isHalf(value.getType()))
+    value = toF32(b, loc, value);
+  Type type = vectorOr(element, lanesOf(value));
+  StringRef intrinsic = isa<arith::FPToSIOp>(op) ? "llvm.fptosi.sat" : "llvm.fptoui.sat";
+  return LLVM::CallIntrinsicOp::create(b, loc, type, b.getStringAttr(intrinsic),
+                                       ValueRange(value))
+      .getResult(0);
+}
+
 //===-- The operation ---------------------------------------------------------------------------===//
 
 static SmallVector<Value> emitGeneric(OpBuilder &b, Operation *op, ArrayRef<Value> operands,
@@ -157,7 +198,8 @@ static SmallVector<Value> emitGeneric(OpBuilder &b, Operation *op, ArrayRef<Valu
   SmallVector<Type> types;
   for (Type type : op->getResultTypes()) {
     Type element = getElementTypeOrSelf(type);
-    if (core::isPointerLike(element)) // selects between pointers
+    // Selects between pointers, or between halves that a reduction keeps in fp32.
+    if (core::isPointerLike(element) || isa<arith::SelectOp>(op))
       element = getElementTypeOrSelf(operands.back().getType());
     types.push_back(vectorOr(element, lanes));
   }
@@ -172,8 +214,8 @@ static bool isHalfArithmetic(Operation *op) {
   return llvm::any_of(op->getOperandTypes(), isHalf) || llvm::any_of(op->getResultTypes(), isHalf);
 }
 
-static SmallVector<Value> emitThroughF32(OpBuilder &b, Operation *op,
-                                         ArrayRef<Value> operands, int64_t lanes) {
+static SmallVector<Value> emitThroughF32(OpBuilder &b, Operation *op, ArrayRef<Value> operands,
+                                         int64_t lanes, bool keepF32) {
   SmallVector<Value> wide;
   for (Value operand : operands)
     wide.push_back(isHalf(operand.getType()) ? toF32(b, op->getLoc(), operand) : operand);
@@ -184,7 +226,7 @@ static SmallVector<Value> emitThroughF32(OpBuilder &b, Operation *op,
     OperationState state(op->getLoc(), op->getName(), wide, {type}, op->getAttrs());
     value = b.create(state)->getResult(0);
   }
-  return {isHalf(result) ? fromF32(b, op->getLoc(), value, result) : value};
+  return {isHalf(result) && !keepF32 ? fromF32(b, op->getLoc(), value, result) : value};
 }
 
 SmallVector<Value> Lowering::emitElementwise(OpBuilder &b, Operation *op,
@@ -198,10 +240,16 @@ SmallVector<Value> Lowering::emitElementwise(OpBuilder &b, Operation *op,
     operands.push_back(splat(b, at, operand, lanes));
   if (isa<arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp>(op))
     return {emitDivision(b, op, operands[0], operands[1])};
+  Type element = getElementTypeOrSelf(op->getResult(0).getType());
   if (isa<arith::TruncFOp>(op))
-    return {emitTruncF(b, at, operands[0], getElementTypeOrSelf(op->getResult(0).getType()))};
+    return {keepHalvesInF32 && isHalf(element) ? operands[0]
+                                               : emitTruncF(b, at, operands[0], element)};
+  if (isa<arith::ExtFOp>(op))
+    return {emitExtF(b, at, operands[0], element)};
+  if (isa<arith::FPToSIOp, arith::FPToUIOp>(op))
+    return {emitToInteger(b, op, operands[0], element)};
   if (isHalfArithmetic(op))
-    return emitThroughF32(b, op, operands, lanes);
+    return emitThroughF32(b, op, operands, lanes, keepHalvesInF32);
   if (Value value = emitMath(b, op, operands))
     return {value};
   return emitGeneric(b, op, operands, lanes);
@@ -211,9 +259,18 @@ SmallVector<Value> Lowering::emitCombine(OpBuilder &b, Region &combine,
                                          ArrayRef<Value> arguments) {
   IRMapping values;
   values.map(combine.front().getArguments(), arguments);
+  // Partial results of fp16 and bf16 stay in fp32 and are rounded once, at the end.
+  bool wide = llvm::any_of(llvm::zip(combine.front().getArgumentTypes(), arguments), [](auto pair) {
+    auto [type, argument] = pair;
+    return isHalf(type) && getElementTypeOrSelf(argument.getType()).isF32();
+  });
+  llvm::SaveAndRestore scope(keepHalvesInF32, wide);
   for (Operation &op : combine.front().without_terminator()) {
     if (isa<arith::ConstantOp>(op)) {
-      values.map(op.getResult(0), b.clone(op)->getResult(0));
+      Value constant = b.clone(op)->getResult(0);
+      values.map(op.getResult(0), wide && isHalf(constant.getType())
+                                      ? toF32(b, op.getLoc(), constant)
+                                      : constant);
       continue;
     }
     SmallVector<Value> operands;

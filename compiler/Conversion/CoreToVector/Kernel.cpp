@@ -185,7 +185,17 @@ LogicalResult Lowering::lowerScalar(Operation *op) {
   return success();
 }
 
+// fp8 has no arithmetic or conversions here yet.
+static bool hasNarrowFloat(TypeRange types) {
+  return llvm::any_of(types, [](Type type) {
+    Type element = getElementTypeOrSelf(type);
+    return isa<FloatType>(element) && element.getIntOrFloatBitWidth() < 16;
+  });
+}
+
 LogicalResult Lowering::lowerOp(Operation *op) {
+  if (hasNarrowFloat(op->getResultTypes()) || hasNarrowFloat(op->getOperandTypes()))
+    return op->emitError("fp8 values are not supported on the CPU target");
   return TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](scf::ForOp loop) { return lowerFor(loop); })
       .Case([&](scf::IfOp branch) { return lowerIf(branch); })

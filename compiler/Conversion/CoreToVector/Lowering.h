@@ -210,6 +210,7 @@ private:
   DenseMap<Value, Value> scalars;
   DenseMap<Value, Buffer> buffers;
   DenseMap<Value, int> expressionCosts;
+  bool keepHalvesInF32 = false; ///< inside the combine region of a reduction of halves
   std::map<std::pair<int, int64_t>, Value> entrySlots;
   /// File, line, column of each site; its position is its number.
   std::vector<std::tuple<std::string, int64_t, int64_t>> sites;
@@ -219,6 +220,8 @@ private:
 int64_t byteSize(Type element);
 /// The type of an element in memory: i8 for i1, i64 for pointers in buffers.
 Type storedType(Type element);
+/// Bytes that an offset of one advances a pointer-like type.
+int64_t pointeeBytes(Type pointer);
 /// The vector type of `lanes` elements, or the element itself for 0.
 Type vectorOr(Type element, int64_t lanes);
 /// Lanes of a lowered value, 0 for a scalar.

@@ -169,6 +169,8 @@ Value Lowering::fromStored(Value value, Type element) {
   }
   if (core::isPointerLike(element) && !lanesOf(value))
     return LLVM::IntToPtrOp::create(builder, loc, ptrType, value);
+  if (element.isBF16())
+    return arith::BitcastOp::create(builder, loc, vectorOr(element, lanesOf(value)), value);
   return value;
 }
 
@@ -176,6 +178,9 @@ Value Lowering::toStored(Value value, Type element) {
   if (element.isInteger(1))
     return arith::ExtUIOp::create(builder, loc, vectorOr(builder.getI8Type(), lanesOf(value)),
                                   value);
+  if (element.isBF16())
+    return arith::BitcastOp::create(builder, loc, vectorOr(builder.getI16Type(), lanesOf(value)),
+                                    value);
   if (isa<LLVM::LLVMPointerType>(value.getType()))
     return LLVM::PtrToIntOp::create(builder, loc, builder.getI64Type(), value);
   return value;

@@ -3,7 +3,7 @@
 // reduce and scan with any combine region. Along the lane dimension a reduction keeps one
 // partial result a lane and combines the lanes at the end; along another one, lanes are
 // independent results.
-#include "compiler/Conversion/CoreToVector/Lowering.h"
+#include "compiler/Conversion/CoreToVector/Elementwise.h"
 
 namespace tilery::vec {
 
@@ -22,9 +22,11 @@ public:
 
   SmallVector<Value> values(Nest &nest, const Coords &coords, int64_t width) {
     SmallVector<Value> result;
-    for (Value source : sources)
-      result.push_back(lowering.splat(nest.builder, nest.loc,
-                                      lowering.evaluate(nest, source, coords), width));
+    for (Value source : sources) {
+      Value value = lowering.splat(nest.builder, nest.loc,
+                                   lowering.evaluate(nest, source, coords), width);
+      result.push_back(isHalf(value.getType()) ? toF32(nest.builder, nest.loc, value) : value);
+    }
     return result;
   }
 
@@ -32,6 +34,12 @@ public:
     SmallVector<Value> arguments(left);
     llvm::append_range(arguments, right);
     return lowering.emitCombine(nest.builder, combine, arguments);
+  }
+
+  // Rounded to the type of a source, if it was widened.
+  Value result(Nest &nest, size_t index, Value value) {
+    Type element = getElementTypeOrSelf(sources[index].getType());
+    return isHalf(element) ? fromF32(nest.builder, nest.loc, value, element) : value;
   }
 
   // Loops over every dimension but the axis; `body` gets coordinates with an open axis.
@@ -121,7 +129,8 @@ LogicalResult Lowering::lowerReduce(core::ReduceOp op) {
     SmallVector<Value> values = reduction.accumulate(nest, coords);
     if (alongLanes)
       values = reduction.combineLanes(nest, values);
-    for (auto [index, value] : llvm::enumerate(values)) {
+    for (auto [index, partial] : llvm::enumerate(values)) {
+      Value value = reduction.result(nest, index, partial);
       if (results.empty())
         setScalar(op.getResult(index), value);
       else
@@ -143,8 +152,8 @@ LogicalResult Lowering::lowerScan(core::ScanOp op) {
   for (Value result : op.getResults())
     results.push_back(allocate(cast<RankedTensorType>(result.getType()), loc));
   auto store = [&](Nest &nest, const Coords &coords, ValueRange values) {
-    for (auto [buffer, value] : llvm::zip(results, values))
-      storeBuffer(nest, buffer, coords, value);
+    for (auto [index, value] : llvm::enumerate(values))
+      storeBuffer(nest, results[index], coords, scan.result(nest, index, value));
   };
   auto body = [&](Nest &nest, Coords &coords) {
     coords[axis] = {op.getReverse() && extent > 1 ? i64(extent - 1) : Value(), false,

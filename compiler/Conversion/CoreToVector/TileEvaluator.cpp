@@ -160,13 +160,7 @@ Value Lowering::evaluateHere(Nest &nest, Value tile, const Coords &coords) {
 }
 
 Value Lowering::evaluateAddPtr(Nest &nest, core::AddPtrOp op, const Coords &coords) {
-  Type pointee;
-  Type type = getElementTypeOrSelf(op.getType());
-  if (auto pointer = dyn_cast<core::PointerType>(type))
-    pointee = pointer.getPointee();
-  else if (auto symm = dyn_cast<device::SymmType>(type))
-    pointee = symm.getPointee();
-  int64_t size = pointee ? byteSize(pointee) : 8; // signals have 8 bytes
+  int64_t size = pointeeBytes(getElementTypeOrSelf(op.getType()));
   Value base = evaluate(nest, op.getPointer(), coords);
   Value offset = evaluateWide(nest, op.getOffset(), coords);
   if (!lanesOf(base) && !lanesOf(offset))
@@ -287,9 +281,7 @@ std::optional<int64_t> Lowering::hintedStride(Nest &nest, core::HintOp hint,
     return 0;
   if (!promised(hint.getContiguity()))
     return std::nullopt;
-  if (auto pointer = dyn_cast<core::PointerType>(type))
-    return byteSize(pointer.getPointee());
-  return 1;
+  return core::isPointerLike(type) ? pointeeBytes(type) : 1;
 }
 
 std::optional<int64_t> Lowering::laneStride(Nest &nest, Value tile, const Coords &coords) {
@@ -321,10 +313,8 @@ std::optional<int64_t> Lowering::laneStride(Nest &nest, Value tile, const Coords
     return *lhs + *rhs;
   if (isa<arith::SubIOp>(op))
     return *lhs - *rhs;
-  if (auto advance = dyn_cast<core::AddPtrOp>(op)) {
-    auto pointer = dyn_cast<core::PointerType>(getElementTypeOrSelf(advance.getType()));
-    return *lhs + *rhs * (pointer ? byteSize(pointer.getPointee()) : 8);
-  }
+  if (isa<core::AddPtrOp>(op))
+    return *lhs + *rhs * pointeeBytes(getElementTypeOrSelf(tile.getType()));
   if (*lhs == 0 && *rhs == 0 && isElementwise(op))
     return 0;
   if (isa<arith::MulIOp>(op)) {

@@ -14,6 +14,8 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <string>
+#include <utility>
 
 using namespace llvm;
 using namespace llvm::orc;
@@ -49,6 +51,19 @@ void addRuntimeSymbols(LLJIT &jit, SymbolMap &symbols) {
   add("memset", &::memset);
 }
 
+// The last cause that linking reported. Lookups link on the calling thread.
+std::string &lastReport() {
+  static thread_local std::string report;
+  return report;
+}
+
+Error describe(Error error) {
+  std::string text = toString(std::move(error));
+  if (!lastReport().empty())
+    text += " (" + std::exchange(lastReport(), {}) + ")";
+  return createStringError(text);
+}
+
 struct Session {
   std::unique_ptr<LLJIT> jit;
   JITDylib *runtime = nullptr;
@@ -70,9 +85,9 @@ Expected<std::unique_ptr<Session>> createSession() {
   if (!jit)
     return jit.takeError();
   session->jit = std::move(*jit);
-  // A lost error would only repeat what the load returns.
+  // Linking reports the cause (a missing symbol) here, and only the consequence to callers.
   session->jit->getExecutionSession().setErrorReporter(
-      [](Error error) { consumeError(std::move(error)); });
+      [](Error error) { lastReport() = toString(std::move(error)); });
   session->runtime = &session->jit->getExecutionSession().createBareJITDylib("runtime");
   SymbolMap symbols;
   addRuntimeSymbols(*session->jit, symbols);
@@ -126,7 +141,7 @@ Expected<std::unique_ptr<LoadedObject>> LoadedObject::load(StringRef object) {
 Expected<tilery_kernel_entry> LoadedObject::entry(StringRef name) const {
   auto address = impl->session->jit->lookup(*impl->library, name);
   if (!address)
-    return address.takeError();
+    return describe(address.takeError());
   return address->toPtr<tilery_kernel_entry>();
 }
 
