@@ -42,10 +42,10 @@ KNOBS = {
                         "none; -1: unseeded."),
     "TILERY_SPIN_US": Knob(int, 20, "Microseconds a rank spins before it sleeps when all its "
                            "program instances wait."),
-    "TILERY_CPU": Knob(str, "native", "Vector instructions for kernels on the CPU: native, avx2, "
-                       "avx512 or generic."),
-    "TILERY_DUMP_IR": Knob(str, "", "Directory that gets the intermediate representation after "
-                           "each pass; empty: none."),
+    "TILERY_CPU": Knob(str, "native", "Vector instructions for kernels on the CPU: native, avx512 "
+                       "or avx2."),
+    "TILERY_DUMP_IR": Knob(str, "", "Directory that gets the core, vector, llvm and asm text "
+                           "of each compiled kernel; empty: none."),
     "TILERY_JOB_TOKEN": Knob(str, "", "Secret that the ranks of one job present to each other; "
                              "`tilery run` makes one."),
 }
