@@ -86,13 +86,15 @@ void Fiber::resume() {
 #endif
 }
 
-void Fiber::enter() {
+// Both are inlined: a function that switched the thread sanitizer's fiber and then returned would
+// be popped from the wrong shadow stack.
+[[gnu::always_inline]] inline void Fiber::enter() {
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_finish_switch_fiber(shadow, &callerBottom, &callerBytes);
 #endif
 }
 
-void Fiber::leave([[maybe_unused]] bool last) {
+[[gnu::always_inline]] inline void Fiber::leave([[maybe_unused]] bool last) {
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_start_switch_fiber(last ? nullptr : &shadow, callerBottom, callerBytes);
 #endif
