@@ -11,6 +11,7 @@
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
+#include "llvm/Support/FileSystem.h"
 
 using namespace tilery;
 using namespace tilery::capi;
@@ -160,6 +161,27 @@ template <typename T> T take(llvm::Expected<T> value, const char *what) {
 
 } // namespace
 
+static const std::vector<std::string> textStages = {"core", "vector", "llvm", "asm"};
+
+static void writeFile(const std::string &path, const std::string &text) {
+  std::error_code error;
+  llvm::raw_fd_ostream stream(path, error);
+  if (error)
+    rt::raise(TILERY_CONFIG_ERROR, "cannot write '{}': {}", path, error.message());
+  stream << text;
+}
+
+// TILERY_DUMP_IR: one file a stage, named after the kernel and its key.
+static void dumpTexts(tilery_kernel &kernel) {
+  const std::string &directory = rt::knobs().dumpIr;
+  if (directory.empty())
+    return;
+  llvm::sys::fs::create_directories(directory);
+  for (const std::string &stage : textStages)
+    writeFile(directory + "/" + kernel.image.name + "." + kernel.key.substr(0, 8) + "." + stage,
+              capi::kernelText(kernel, stage));
+}
+
 std::unique_ptr<tilery_kernel> capi::compileKernel(const tilery_function &function,
                                                    std::vector<frontend::ParameterSpec> specs) {
   auto kernel = std::make_unique<tilery_kernel>();
@@ -177,6 +199,7 @@ std::unique_ptr<tilery_kernel> capi::compileKernel(const tilery_function &functi
   kernel->code = take(cpu::LoadedObject::load(kernel->object), "the object does not load");
   fillImage(*kernel, code->kernels.at(0), generated.source);
   kernel->image.entry = take(kernel->code->entry(kernel->image.name), "the object has no entry");
+  dumpTexts(*kernel);
   return kernel;
 }
 
@@ -203,12 +226,11 @@ static std::string metadata(const tilery_kernel &kernel) {
 const std::string &capi::kernelText(tilery_kernel &kernel, const std::string &stage) {
   if (stage == "metadata")
     return kernel.texts[stage] = metadata(kernel);
-  static const std::vector<std::string> stages = {"core", "vector", "llvm", "asm"};
-  if (!llvm::is_contained(stages, stage))
+  if (!llvm::is_contained(textStages, stage))
     rt::raise(TILERY_CONFIG_ERROR,
               "a kernel has the stages core, vector, llvm, asm and metadata, not '{}'", stage);
   if (kernel.texts[stage].empty()) {
-    CompiledCode code = Generated(*kernel.function, kernel.specs).compile({stages});
+    CompiledCode code = Generated(*kernel.function, kernel.specs).compile({textStages});
     for (auto &[name, text] : code.text)
       kernel.texts[name] = std::move(text);
   }
@@ -217,16 +239,9 @@ const std::string &capi::kernelText(tilery_kernel &kernel, const std::string &st
 
 extern "C" tilery_status tilery_kernel_write_object(tilery_kernel *kernel, const char *path) {
   return guardedCompile([&] {
-    auto write = [](const std::string &path, const std::string &text) {
-      std::error_code error;
-      llvm::raw_fd_ostream stream(path, error);
-      if (error)
-        rt::raise(TILERY_CONFIG_ERROR, "cannot write '{}': {}", path, error.message());
-      stream << text;
-    };
     require(kernel, "the kernel");
     require(path, "the path");
-    write(path, kernel->object);
-    write(std::string(path) + ".json", metadata(*kernel));
+    writeFile(path, kernel->object);
+    writeFile(std::string(path) + ".json", metadata(*kernel));
   });
 }

@@ -56,6 +56,7 @@ static const BuiltinTable &table() {
     addBlockPointerBuiltins(table);
     addAtomicBuiltins(table);
     addReductionBuiltins(table);
+    addSortingBuiltins(table);
     addDotBuiltins(table);
     addDeviceBuiltins(table);
     addPythonBuiltins(table);

@@ -50,6 +50,7 @@ void addMemoryBuiltins(BuiltinTable &table);
 void addBlockPointerBuiltins(BuiltinTable &table);
 void addAtomicBuiltins(BuiltinTable &table);
 void addReductionBuiltins(BuiltinTable &table);
+void addSortingBuiltins(BuiltinTable &table);
 void addDotBuiltins(BuiltinTable &table);
 void addDeviceBuiltins(BuiltinTable &table);
 void addPythonBuiltins(BuiltinTable &table);

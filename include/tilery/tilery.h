@@ -235,7 +235,7 @@ TILERY_API tilery_status tilery_function_compile_signature(tilery_function *func
                                                            const tilery_options *options,
                                                            const char *signature,
                                                            tilery_kernel **kernel);
-/* stage: "core" (after the front end), "linalg", "vector", "llvm", "asm", "metadata" (JSON:
+/* stage: "core" (simplified), "vector" (loops over vectors), "llvm", "asm", "metadata" (JSON:
  * {"name","abi","scratch_bytes","suspends","communicates","parameters","sites","target",
  * "key","cached"}). Null with an error for another. */
 TILERY_API const char *tilery_kernel_text(tilery_kernel *kernel, const char *stage);

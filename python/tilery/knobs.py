@@ -36,8 +36,8 @@ KNOBS = {
                        "error or off."),
     "TILERY_INTERPRET": Knob(bool, False, "Run kernels as plain Python in the executable "
                              "reference."),
-    "TILERY_CHECK": Knob(bool, False, "Check bounds and that all ranks launch the same grid, at a "
-                         "cost."),
+    "TILERY_CHECK": Knob(bool, False, "Check at each launch that all ranks launch the same grid, "
+                         "at a cost."),
     "TILERY_SEED": Knob(int, -1, "Seed of the in-process world's schedule when the program gives "
                         "none; -1: unseeded."),
     "TILERY_SPIN_US": Knob(int, 20, "Microseconds a rank spins before it sleeps when all its "

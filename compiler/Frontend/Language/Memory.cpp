@@ -104,6 +104,11 @@ static Value makeBlockPointer(Generator &gen, Arguments &args) {
 }
 
 static Value makeDescriptor(Generator &gen, Arguments &args) {
+  std::vector<Value> strides = gen.sequence(args[2], "the strides");
+  if (!strides.empty() && strides.back().asInt() && *strides.back().asInt() != 1)
+    gen.fail("a tensor descriptor needs a last stride of 1, got " +
+                 toString(*strides.back().asInt()),
+             "use a block pointer, or a descriptor of the transposed tensor");
   auto block = makeBlock(gen, args[0], args[1], args[2], args[3], "tl.make_tensor_descriptor");
   block->isDescriptor = true;
   std::string padding = gen.constantString(args[4], "padding_option");
