@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every environment variable that tilery reads; the only module that touches os.environ.
 
-The table repeats runtime/base/knobs.def (a test compares the two) plus the variables that only
-the Python side needs.
+The table repeats runtime/base/knobs.def; a test compares the two.
 """
 
 from __future__ import annotations
@@ -24,37 +23,63 @@ class Knob(NamedTuple):
 
 
 KNOBS = {
-    "TILERY_TIMEOUT_S": Knob(float, 60.0, "Seconds after which a wait fails with a report; "
-                             "0 waits for ever."),
-    "TILERY_HEAP_BYTES": Knob(int, 64 << 30, "Address space of one rank's symmetric heap; memory "
-                              "is taken only when touched."),
-    "TILERY_CACHE_DIR": Knob(str, "", "Directory of compiled kernels; empty: the user's cache "
-                             "directory."),
-    "TILERY_TRACE": Knob(str, "", "File that gets the timeline of the world when it is finalized; "
-                         "empty: none."),
-    "TILERY_LOG": Knob(str, "warning", "Least severe message to print: debug, info, warning, "
-                       "error or off."),
-    "TILERY_INTERPRET": Knob(bool, False, "Run kernels as plain Python in the executable "
-                             "reference."),
-    "TILERY_CHECK": Knob(bool, False, "Check at each launch that all ranks launch the same grid, "
-                         "at a cost."),
-    "TILERY_SEED": Knob(int, -1, "Seed of the in-process world's schedule when the program gives "
-                        "none; -1: unseeded."),
-    "TILERY_SPIN_US": Knob(int, 20, "Microseconds a rank spins before it sleeps when all its "
-                           "program instances wait."),
-    "TILERY_CPU": Knob(str, "native", "Vector instructions for kernels on the CPU: native, avx512 "
-                       "or avx2."),
-    "TILERY_DUMP_IR": Knob(str, "", "Directory that gets the core, vector, llvm and asm text "
-                           "of each compiled kernel; empty: none."),
-    "TILERY_JOB_TOKEN": Knob(str, "", "Secret that the ranks of one job present to each other; "
-                             "`tilery run` makes one."),
-}
-# Read by the Python package or its tests alone.
-PYTHON_KNOBS = {
-    "TILERY_LIBRARY": Knob(str, "", "Path of libtilery.so; empty: the package's own, then the "
-                           "build directory of the checkout."),
-    "TILERY_REQUIRE_CPU": Knob(bool, False, "Tests: fail instead of skipping when the library is "
-                               "absent."),
+    "TILERY_TIMEOUT_S": Knob(
+        float, 60.0,
+        "Seconds after which a wait fails with a report; 0 waits for ever.",
+    ),
+    "TILERY_HEAP_BYTES": Knob(
+        int, 64 << 30,
+        "Address space of one rank's symmetric heap; memory is taken only when touched.",
+    ),
+    "TILERY_CACHE_DIR": Knob(
+        str, "",
+        "Directory of compiled kernels; empty: the user's cache directory.",
+    ),
+    "TILERY_TRACE": Knob(
+        str, "",
+        "File that gets the timeline of the world when it is finalized; empty: none.",
+    ),
+    "TILERY_LOG": Knob(
+        str, "warning",
+        "Least severe message to print: debug, info, warning, error or off.",
+    ),
+    "TILERY_INTERPRET": Knob(
+        bool, False,
+        "Run kernels as plain Python in the executable reference.",
+    ),
+    "TILERY_CHECK": Knob(
+        bool, False,
+        "Check at each launch that all ranks launch the same grid, at a cost.",
+    ),
+    "TILERY_SEED": Knob(
+        int, -1,
+        "Seed of the in-process world's schedule when the program gives none; -1: unseeded.",
+    ),
+    "TILERY_SPIN_US": Knob(
+        int, 20,
+        "Microseconds a rank spins before it sleeps when all its program instances wait.",
+    ),
+    "TILERY_CPU": Knob(
+        str, "native",
+        "Vector instructions for kernels on the CPU: native, avx512 or avx2.",
+    ),
+    "TILERY_DUMP_IR": Knob(
+        str, "",
+        "Directory that gets the core, vector, llvm and asm text of each compiled kernel; empty: "
+        "none.",
+    ),
+    "TILERY_JOB_TOKEN": Knob(
+        str, "",
+        "Secret that the ranks of one job present to each other; `tilery run` makes one.",
+    ),
+    "TILERY_LIBRARY": Knob(
+        str, "",
+        "Path of libtilery.so for the Python package; empty: the one beside it.",
+    ),
+    "TILERY_REQUIRE_CPU": Knob(
+        bool, False,
+        "Tests: fail instead of skipping when the library is absent.",
+    ),
 }
 _TRUE, _FALSE = ("1", "on", "true", "yes"), ("0", "off", "false", "no", "")
 _SUFFIXES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -65,7 +90,7 @@ def get(name: str):
 
     Example: `get("TILERY_TIMEOUT_S")` is 60.0 unless the environment says otherwise.
     """
-    knob = KNOBS.get(name) or PYTHON_KNOBS[name]
+    knob = KNOBS[name]
     text = os.environ.get(name)
     return knob.default if text is None else _parse(name, knob.type, text.strip())
 
@@ -86,7 +111,7 @@ def _parse(name: str, kind: type, text: str):
 
 def warn_unknown() -> None:
     """Warns once of each variable TILERY_* that does not exist, with the nearest name."""
-    known = list(KNOBS) + list(PYTHON_KNOBS)
+    known = list(KNOBS)
     for name in sorted(os.environ):
         if name.startswith("TILERY_") and name not in known:
             warnings.warn(f"unknown variable {name} is ignored; {nearest(name, known)}",
