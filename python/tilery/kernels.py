@@ -8,6 +8,8 @@ import contextlib
 import contextvars
 import functools
 import itertools
+import sys
+import threading
 
 from tilery import _capi, bindings, knobs, world as worlds
 from tilery.errors import ConfigError, LaunchError, nearest
@@ -83,7 +85,9 @@ class JITFunction:
         self.names = [p.name for p in self.parameters]
         self.constant_flags = bytes(p.constexpr for p in self.parameters)
         self._positions = {name: i for i, name in enumerate(self.names)}
+        self._lock = threading.Lock()
         self._handle = 0
+        self._handles: list[int] = []
         self._watched: list = []
         self._records = None
         self._last = None  # (options, records) of the last launch, for ir and asm
@@ -104,21 +108,35 @@ class JITFunction:
 
     def _native(self) -> int:
         """The library's handle; made anew when a global that the source names has changed."""
-        if self._handle:
-            for source, name, value in self._watched:
-                now = source.get(name) if type(source) is dict else bindings.cell_value(source)
-                if now is not value:
-                    break
-            else:
+        handle = self._handle
+        if handle and not self._has_changed():
+            return handle
+        with self._lock:  # ranks are threads; the other one may have been quicker
+            if self._handle and not self._has_changed():
                 return self._handle
-            _capi.library().tilery_function_destroy(self._handle)
-            self._handle = 0
-        request = bindings.request(self)
-        self._watched = [entry for kernel in _reachable(self) for entry in kernel.capture.watched]
-        self._handle = _capi.handle_from("function_create", _capi.encode(request))
-        from tilery.records import Records
-        self._records = Records(self)
-        return self._handle
+            from tilery.records import Records
+
+            watched = [entry for kernel in _reachable(self) for entry in kernel.capture.watched]
+            request = bindings.request(self)
+            handle = _capi.handle_from("function_create", _capi.encode(request))
+            # Another thread may be launching with the old handle, so it stays.
+            self._handles.append(handle)
+            self._records, self._watched = Records(self), watched
+            self._handle = handle  # last: whoever sees it sees the rest
+            return handle
+
+    def _has_changed(self) -> bool:
+        for source, name, value in self._watched:
+            now = source.get(name) if type(source) is dict else bindings.cell_value(source)
+            if now is not value:
+                return True
+        return False
+
+    def __del__(self):
+        handles, self._handles = getattr(self, "_handles", None), []
+        if handles and not sys.is_finalizing():
+            for handle in handles:
+                _capi.library().tilery_function_destroy(handle)
 
     # -- launch ------------------------------------------------------------------------------
 

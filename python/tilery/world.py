@@ -8,6 +8,7 @@ import contextvars
 import ctypes
 import json
 import math
+import sys
 import threading
 
 from tilery import _capi, knobs
@@ -90,7 +91,7 @@ class _Group:
 
     def __del__(self):
         handle, self.handle = getattr(self, "handle", 0), 0
-        if handle:
+        if handle and not sys.is_finalizing():
             self._destroy(handle)
 
 
