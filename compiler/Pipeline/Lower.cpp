@@ -24,6 +24,8 @@ namespace {
 
 // What every target gets: simpler core + device IR.
 void addCorePasses(OpPassManager &passes) {
+  // Before anything that would take a loop which waits for memory for dead code.
+  passes.addPass(core::createMarkPollingLoads());
   // Folds constants and dead code that specialisation left, so that later passes see little.
   passes.addPass(createCanonicalizerPass());
   // One definition for equal offsets and masks: later passes compare them by identity.

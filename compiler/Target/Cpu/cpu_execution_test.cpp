@@ -3,24 +3,18 @@
 // Kernels in core IR, compiled, run, and compared with plain loops.
 #include "compiler/Target/Cpu/kernel_harness.h"
 #include "compiler/Target/Cpu/matmul_text.h"
+#include "compiler/Target/Cpu/tile_text.h"
 
 #include <cmath>
 #include <gtest/gtest.h>
 
-using tilery::cpu::HarnessKernel;
+using namespace tilery::cpu;
 
 namespace {
 
 // Every kernel runs with the widest vectors of this machine and with AVX2.
 class CpuExecution : public testing::TestWithParam<const char *> {};
 INSTANTIATE_TEST_SUITE_P(Targets, CpuExecution, testing::Values("native", "avx2"));
-
-std::vector<float> ramp(size_t count, float scale = 0.25f) {
-  std::vector<float> values(count);
-  for (size_t i = 0; i < count; ++i)
-    values[i] = scale * float(int((i * 37 + 11) % 101) - 50);
-  return values;
-}
 
 TEST_P(CpuExecution, MaskedElementwise) {
   HarnessKernel kernel(R"(
@@ -97,20 +91,13 @@ TEST_P(CpuExecution, LoopCarriedPointers) {
 }
 
 
-float toFloat(uint16_t bf16) {
-  uint32_t bits = uint32_t(bf16) << 16;
-  float value;
-  std::memcpy(&value, &bits, 4);
-  return value;
-}
-
 TEST_P(CpuExecution, MatmulWithTails) {
   struct Case {
     int m, n, k, bm, bn, bk;
   };
   for (Case c : {Case{50, 70, 37, 32, 32, 16}, Case{3, 5, 2, 16, 16, 16}, Case{17, 33, 65, 4, 64, 8},
                  Case{9, 9, 9, 8, 8, 8}, Case{5, 3, 7, 1, 1, 1}, Case{6, 40, 12, 2, 4, 4}}) {
-    HarnessKernel kernel(tilery::cpu::matmulText({c.bm, c.bn, c.bk}), GetParam());
+    HarnessKernel kernel(matmulText({c.bm, c.bn, c.bk}), GetParam());
     std::vector<float> a = ramp(size_t(c.m * c.k), 1), b = ramp(size_t(c.k * c.n), 1);
     std::vector<float> out(size_t(c.m * c.n + 1), -1.0f);
     for (int i = 0; i * c.bm < c.m; ++i)
@@ -133,7 +120,7 @@ TEST_P(CpuExecution, MatmulWithTails) {
 TEST_P(CpuExecution, Bf16Matmul) {
   for (int bk : {1, 2, 32}) {
     const int m = 20, n = 40, k = 50;
-    HarnessKernel kernel(tilery::cpu::matmulText({16, 32, bk, "bf16", "bf16"}), GetParam());
+    HarnessKernel kernel(matmulText({16, 32, bk, "bf16", "bf16"}), GetParam());
     std::vector<uint16_t> a(m * k), b(k * n), out(m * n);
     auto small = [](int i) { // 0, 1, 2 or 3
       float value = float((i * 7) % 4);
@@ -161,33 +148,6 @@ TEST_P(CpuExecution, Bf16Matmul) {
         ASSERT_EQ(toFloat(out[i * n + j]), sum) << i << " " << j;
       }
   }
-}
-
-// One tile of x [R, C] in, `body` computes %r, one tile out.
-std::string tileKernel(int rows, int columns, const std::string &body,
-                       const std::string &result = "") {
-  std::string in = std::to_string(rows) + "x" + std::to_string(columns);
-  std::string out = result.empty() ? in + "xf32" : result;
-  std::string shape = out.substr(0, out.rfind('x')), type = out.substr(out.rfind('x') + 1);
-  int64_t count = 1;
-  for (size_t at = 0; at < shape.size(); at = shape.find('x', at) == std::string::npos
-                                                  ? shape.size()
-                                                  : shape.find('x', at) + 1)
-    count *= std::stoi(shape.substr(at));
-  std::string inCount = std::to_string(rows * columns), outCount = std::to_string(count);
-  return "func.func @tile(%x: !core.ptr<f32>, %out: !core.ptr<" + type +
-         ">) attributes {core.kernel} {\n"
-         "%i = core.range 0, " + inCount + " : tensor<" + inCount + "xi32>\n"
-         "%xs = core.splat %x : !core.ptr<f32> -> tensor<" + inCount + "x!core.ptr<f32>>\n"
-         "%xp = core.addptr %xs, %i : tensor<" + inCount + "x!core.ptr<f32>>, tensor<" + inCount + "xi32>\n"
-         "%flat = core.load %xp : tensor<" + inCount + "x!core.ptr<f32>> -> tensor<" + inCount + "xf32>\n"
-         "%t = core.reshape %flat : tensor<" + inCount + "xf32> -> tensor<" + in + "xf32>\n" + body +
-         "\n%rf = core.reshape %r : tensor<" + out + "> -> tensor<" + outCount + "x" + type + ">\n"
-         "%o = core.range 0, " + outCount + " : tensor<" + outCount + "xi32>\n"
-         "%os = core.splat %out : !core.ptr<" + type + "> -> tensor<" + outCount + "x!core.ptr<" + type + ">>\n"
-         "%op = core.addptr %os, %o : tensor<" + outCount + "x!core.ptr<" + type + ">>, tensor<" + outCount + "xi32>\n"
-         "core.store %op, %rf : tensor<" + outCount + "x!core.ptr<" + type + ">>, tensor<" + outCount + "x" + type + ">\n"
-         "return }";
 }
 
 TEST_P(CpuExecution, RowSoftmax) {

@@ -19,8 +19,9 @@ LogicalResult RangeOp::verify() {
   auto type = cast<RankedTensorType>(getResult().getType());
   if (!type.getElementType().isInteger(32) || type.getRank() != 1)
     return emitOpError("gives a one-dimensional tile of i32, not ") << type;
-  if (type.getNumElements() != int64_t(getEnd()) - int64_t(getStart()))
-    return emitOpError("from ") << getStart() << " to " << getEnd() << " does not have "
+  int64_t start = int32_t(getStart()), end = int32_t(getEnd());
+  if (type.getNumElements() != end - start)
+    return emitOpError("from ") << start << " to " << end << " does not have "
                                 << type.getNumElements() << " elements";
   return success();
 }

@@ -6,6 +6,25 @@
 
 include "mlir/Pass/PassBase.td"
 
+def MarkPollingLoads : Pass<"tilery-core-mark-polling-loads"> {
+  let summary = "make loads in the condition of a while loop volatile";
+  let description = [{
+    `while tl.load(flag) != 1: pass` waits for another program instance. To the simplifications
+    a loop that only reads is dead code.
+
+    ```mlir
+    scf.while : () -> () {
+      %v = core.load %flag : !core.ptr<i32> -> i32
+    ```
+    becomes
+    ```mlir
+    scf.while : () -> () {
+      %v = core.load %flag {isVolatile} : !core.ptr<i32> -> i32
+    ```
+    Runs before everything else, since any canonicalisation may remove the loop.
+  }];
+}
+
 def ScalarizeCarriedOffsets : Pass<"tilery-core-scalarize-carried-offsets"> {
   let summary = "carry a scalar offset instead of a tile of pointers or integers";
   let description = [{
@@ -36,4 +55,4 @@ def ScalarizeCarriedOffsets : Pass<"tilery-core-scalarize-carried-offsets"> {
   let dependentDialects = ["::mlir::scf::SCFDialect", "::mlir::arith::ArithDialect"];
 }
 
-#endif
+#endif // TILERY_CORE_PASSES
