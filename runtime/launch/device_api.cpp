@@ -84,6 +84,7 @@ void updateRemoteSignal(Instance &self, const RemoteSignal &update, int32_t site
     write.value = update.value;
     write.op = update.op;
     write.author = std::move(author);
+    delayed.capture(self.writeQueue());
     delayed.add(self.writeQueue(), std::move(write));
     return;
   }

@@ -88,6 +88,15 @@ void DelayedWrites::deliver(WriteQueue &queue, size_t index) {
   }
 }
 
+void DelayedWrites::capture(WriteQueue *queue) {
+  for (DelayedWrite &write : queue->writes) {
+    if (write.kind != DelayedWrite::Kind::LatePut)
+      continue;
+    write.bytes.assign(write.source, write.source + write.runs[0].bytes);
+    write.kind = DelayedWrite::Kind::Data;
+  }
+}
+
 void DelayedWrites::flush(WriteQueue *queue) {
   while (!queue->writes.empty())
     deliver(*queue, 0);

@@ -39,7 +39,7 @@ struct DelayedWrite {
   // Data: bytes of all runs, one after another.
   std::vector<MemoryRun> runs;
   std::vector<char> bytes;
-  // LatePut: read when it is delivered, as an asynchronous engine would.
+  // LatePut: read when it is delivered or captured, as an asynchronous engine would.
   const char *source = nullptr;
   // Signal.
   uint64_t value = 0;
@@ -59,9 +59,14 @@ class DelayedWrites {
 public:
   /// The queue stays until it is closed and empty.
   WriteQueue *open(int rank);
-  void close(WriteQueue *queue) { queue->closed = true; }
+  void close(WriteQueue *queue) {
+    capture(queue);
+    queue->closed = true;
+  }
 
   void add(WriteQueue *queue, DelayedWrite write);
+  /// Reads the sources of late puts: after a notify, or the end of the instance, they may change.
+  void capture(WriteQueue *queue);
   void flush(WriteQueue *queue);
   /// Delivers what overlaps [low, high), and what must come before it.
   void flushOverlapping(WriteQueue *queue, const void *low, const void *high);

@@ -130,6 +130,14 @@ TEST(DelayedWrites, LatePutReadsItsSourceWhenDelivered) {
   source = 2;
   delayed.flush(queue);
   EXPECT_EQ(memory, 2);
+  write = dataWrite(&memory, 0, 1);
+  write.kind = DelayedWrite::Kind::LatePut;
+  write.source = &source;
+  delayed.add(queue, std::move(write));
+  delayed.capture(queue);
+  source = 3;
+  delayed.flush(queue);
+  EXPECT_EQ(memory, 2);
 }
 
 TEST(Mesh, LastAxisIsFastest) {

@@ -3,6 +3,7 @@
 // Kernels as the compiler would make them, written by hand.
 #include "test/multirank/kernels.h"
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -78,6 +79,8 @@ void signalAfterDataKernel(tilery_instance *self, const uint64_t *arguments) {
       api->put(self, target + half * Words / 2, source + half * Words / 2, sizeof(source) / 2,
                next, nullptr, 0, 0, half, 1);
     api->notify(self, signals + 1, next, 7, TILERY_SIGNAL_ADD, TILERY_SCOPE_SYSTEM, 1);
+    // The notify has completed the put: its source may change.
+    std::fill_n(source, Words, -5);
   }
   if (way == 2) {
     int64_t *remote = peerOf(self, target, next);
