@@ -105,6 +105,33 @@ def test_a_rank_that_dies(tmp_path):
     assert time.monotonic() - begun < 20
 
 
+@pytest.mark.parametrize("ending", ["", "import os; os.chdir('/')"])
+def test_a_program_that_does_not_finalize(tmp_path, ending):
+    require_library()
+    begun = time.monotonic()
+    body = f"x = ty.zeros(4, 'fp32'); ty.barrier(); print('done'); ty.finalize = int; {ending}"
+    for process in start(tmp_path, body, 3):
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 0 and out == "done\n" and err == ""
+    assert time.monotonic() - begun < 15
+
+
+def test_an_exception_ends_the_other_ranks(tmp_path):
+    require_library()
+    body = """
+if ty.rank() == 1:
+    raise ValueError("rank 1 gives up")
+try:
+    ty.barrier()
+except ty.PeerError as error:
+    print("PeerError")
+"""
+    processes = start(tmp_path, body, 2)
+    outputs = [process.communicate(timeout=60) for process in processes]
+    assert outputs[0][0] == "PeerError\n", outputs
+    assert "rank 1 gives up" in outputs[1][1]
+
+
 def test_shapes_that_differ_between_ranks(tmp_path):
     require_library()
     body = '''

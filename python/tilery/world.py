@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextvars
 import ctypes
 import json
@@ -137,7 +138,15 @@ def init(**options):
                 from tilery.interop.torch import initialised_ranks
                 options = initialised_ranks() or {}
             _process_world = NativeWorld(_capi.handle_from("world_init", _capi.encode(options)))
+            atexit.register(_at_exit)
         return _process_world
+
+
+def _at_exit() -> None:
+    """A program that ends well leaves its world, which also writes the timeline. After an
+    exception it does not: peers notice that this process is gone at once."""
+    if not hasattr(sys, "last_value"):
+        finalize()
 
 
 def _interpreted_alone(options):
