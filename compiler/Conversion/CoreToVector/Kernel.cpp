@@ -15,10 +15,6 @@ Type Lowering::lowered(Type element) const {
   return core::isPointerLike(element) ? ptrType : element;
 }
 
-Type Lowering::laneType(Type element) const {
-  return core::isPointerLike(element) ? IntegerType::get(ptrType.getContext(), 64) : element;
-}
-
 //===-- Small emitters ----------------------------------------------------------------------===//
 
 Value Lowering::i64(int64_t value) {

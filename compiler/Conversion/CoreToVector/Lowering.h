@@ -51,6 +51,10 @@ public:
   /// Difference between neighbouring lanes: of integers, or of addresses in bytes. None when
   /// it is not the same constant for all.
   std::optional<int64_t> laneStride(Nest &nest, Value tile, const Coords &coords);
+  /// The same, taking remainders of consecutive numbers for consecutive (see areConsecutive).
+  std::optional<int64_t> laneStrideBetweenWraps(Nest &nest, Value tile, const Coords &coords,
+                                                SmallVectorImpl<Wrap> &wraps);
+  Value areConsecutive(Nest &nest, ArrayRef<Wrap> wraps);
   /// Coordinates of the source of a broadcast, expand_dims or trans at coordinates of its
   /// result; none for other operations.
   std::optional<Coords> sourceCoords(Operation *op, const Coords &coords);
@@ -96,9 +100,9 @@ public:
   LogicalResult lowerStore(core::StoreOp op);
   LogicalResult lowerAtomicRMW(core::AtomicRMWOp op);
   LogicalResult lowerAtomicCAS(core::AtomicCASOp op);
-  LogicalResult
-  lowerAtomic(Operation *op, Value pointer, Value mask, core::MemorySemantic semantic,
-              llvm::function_ref<Value(Nest &, const Coords &, Value)> emit);
+  using EmitElement = llvm::function_ref<Value(Nest &, const Coords &, Value address)>;
+  LogicalResult lowerAtomic(Operation *op, Value pointer, Value mask,
+                            core::MemorySemantic semantic, EmitElement emit);
   void emitRelease(core::MemorySemantic semantic);
   Value emitMasked(Value mask, Type type, llvm::function_ref<Value()> emit);
   /// One chunk or element of a load, and of a store.
@@ -108,6 +112,9 @@ public:
                        Value other);
   void emitDirectStore(Nest &nest, core::StoreOp op, const Coords &coords, Value value,
                        Value mask);
+  Value emitVectorLoad(core::LoadOp op, int64_t lanes, Value address, Value mask, Value other);
+  Value emitWrappedLoad(Nest &nest, core::LoadOp op, const Coords &coords, Value mask,
+                        Value other);
   Value emitGather(Nest &nest, core::LoadOp op, const Coords &coords, Value mask, Value other);
   /// Through the runtime when the instance's remote accesses are routed, else directly.
   Value emitRemoteLoad(Nest &nest, core::LoadOp op, const Coords &coords, Value mask,
@@ -157,12 +164,9 @@ public:
   Value mulI(Value a, Value b);
   /// Scalar type of the lowered program: pointers become !llvm.ptr.
   Type lowered(Type element) const;
-  /// Type in vectors: pointers are i64.
-  Type laneType(Type element) const;
 
   OpBuilder builder;
-  /// Where the current source operation came from.
-  Location loc;
+  Location loc; ///< of the current source operation
   CoreToVectorOptions options;
   Type ptrType;
   bool suspends = false, communicates = false;
@@ -186,6 +190,7 @@ private:
   DenseMap<Value, Value> scalars;
   DenseMap<Value, Buffer> buffers;
   DenseMap<Value, int> expressionCosts;
+  SmallVectorImpl<Wrap> *wraps = nullptr; ///< set during laneStrideBetweenWraps
   bool keepHalvesInF32 = false; ///< inside the combine region of a reduction of halves
   std::map<std::pair<int, int64_t>, Value> entrySlots;
   /// File, line, column of each site; its position is its number.

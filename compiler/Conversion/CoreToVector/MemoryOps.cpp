@@ -4,6 +4,8 @@
 // and scatter elsewhere. Memory is never touched where the mask is 0.
 #include "compiler/Conversion/CoreToVector/Elementwise.h"
 
+#include "llvm/Support/SaveAndRestore.h"
+
 namespace tilery::vec {
 
 using core::shapeOf;
@@ -92,25 +94,86 @@ Value Lowering::emitDirectLoad(Nest &nest, core::LoadOp op, const Coords &coords
   if (!access.lanes)
     return emitScalarLoad(builder, nest.loc, access, evaluate(nest, op.getPointer(), coords),
                           other);
-  Type type = vectorOr(access.stored, access.lanes);
   std::optional<int64_t> stride = laneStride(nest, op.getPointer(), coords);
   if (stride == access.align) {
-    Value address = evaluate(nest, op.getPointer(), firstLane(coords));
-    if (!mask)
-      return LLVM::LoadOp::create(builder, nest.loc, type, address, access.align,
-                                  access.isVolatile);
-    return LLVM::MaskedLoadOp::create(builder, nest.loc, type, address,
-                                      splat(builder, nest.loc, mask, access.lanes), other,
-                                      access.align, /*nontemporal=*/false);
+    Value address = evaluateFirstLane(nest, op.getPointer(), coords);
+    return emitVectorLoad(op, nest.lanes, address, mask, other);
   }
   bool oneElement = stride == 0 && (!mask || (!lanesOf(mask) && !op.getOther()));
-  if (!oneElement)
-    return emitGather(nest, op, coords, mask, other);
-  Value address = evaluate(nest, op.getPointer(), firstLane(coords));
-  if (mask)
-    other = constantLike(builder, nest.loc, access.stored, 0);
-  return splat(builder, nest.loc, emitScalarLoad(builder, nest.loc, access, address, other),
-               access.lanes);
+  if (oneElement) {
+    Value address = evaluateFirstLane(nest, op.getPointer(), coords);
+    if (mask)
+      other = constantLike(builder, nest.loc, access.stored, 0);
+    return splat(builder, nest.loc, emitScalarLoad(builder, nest.loc, access, address, other),
+                 access.lanes);
+  }
+  if (!stride)
+    if (Value value = emitWrappedLoad(nest, op, coords, mask, other))
+      return value;
+  return emitGather(nest, op, coords, mask, other);
+}
+
+Value Lowering::emitVectorLoad(core::LoadOp op, int64_t lanes, Value address, Value mask,
+                               Value other) {
+  Type element = pointerOf(op.getPointer()).getPointee();
+  Type type = vectorOr(storedType(element), lanes);
+  unsigned align = unsigned(byteSize(element));
+  if (!mask)
+    return LLVM::LoadOp::create(builder, loc, type, address, align, op.getIsVolatile());
+  return LLVM::MaskedLoadOp::create(builder, loc, type, address,
+                                    splat(builder, loc, mask, lanes), other, align,
+                                    /*nontemporal=*/false);
+}
+
+// `(start + range) % n`, which Triton kernels write instead of a mask, is consecutive except
+// where it wraps: decided for each chunk at run time. Null when that is not the reason.
+Value Lowering::emitWrappedLoad(Nest &nest, core::LoadOp op, const Coords &coords, Value mask,
+                                Value other) {
+  SmallVector<Wrap> found;
+  int64_t size = byteSize(pointerOf(op.getPointer()).getPointee());
+  if (laneStrideBetweenWraps(nest, op.getPointer(), coords, found) != size)
+    return {};
+  Value consecutive = areConsecutive(nest, found);
+  Value address = evaluateFirstLane(nest, op.getPointer(), coords);
+  Type type = vectorOr(storedType(pointerOf(op.getPointer()).getPointee()), nest.lanes);
+  auto branch = scf::IfOp::create(builder, nest.loc, TypeRange(type), consecutive, true);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToEnd(branch.thenBlock());
+  scf::YieldOp::create(builder, nest.loc,
+                       emitVectorLoad(op, nest.lanes, address, mask, other));
+  builder.setInsertionPointToEnd(branch.elseBlock());
+  auto outside = nest.memo; // what the branch computes is known only in it
+  scf::YieldOp::create(builder, nest.loc, emitGather(nest, op, coords, mask, other));
+  nest.memo = std::move(outside);
+  return branch.getResult(0);
+}
+
+std::optional<int64_t> Lowering::laneStrideBetweenWraps(Nest &nest, Value tile,
+                                                        const Coords &coords,
+                                                        SmallVectorImpl<Wrap> &found) {
+  llvm::SaveAndRestore scope(wraps, &found);
+  return laneStride(nest, tile, coords);
+}
+
+// The last lane is as far from the first as there are lanes between.
+Value Lowering::areConsecutive(Nest &nest, ArrayRef<Wrap> found) {
+  Value all;
+  for (const Wrap &wrap : found) {
+    Coords last = firstLane(wrap.coords);
+    for (auto [coord, given] : llvm::zip(last, wrap.coords))
+      if (given.lane) {
+        Value distance = i64(nest.lanes - 1);
+        coord.base = coord.base ? addI(coord.base, distance) : distance;
+        coord.level = nest.depth();
+      }
+    Value from = evaluateWide(nest, wrap.tile, firstLane(wrap.coords));
+    Value to = evaluateWide(nest, wrap.tile, last);
+    Value distance = arith::SubIOp::create(builder, nest.loc, to, from);
+    Value holds = arith::CmpIOp::create(builder, nest.loc, arith::CmpIPredicate::eq, distance,
+                                        i64(nest.lanes - 1));
+    all = all ? arith::AndIOp::create(builder, nest.loc, all, holds).getResult() : holds;
+  }
+  return all;
 }
 
 // Addresses of all lanes as pointers.

@@ -19,6 +19,12 @@ struct Coord {
 };
 using Coords = llvm::SmallVector<Coord, 4>;
 
+/// A remainder of consecutive numbers, which are consecutive unless they wrap.
+struct Wrap {
+  mlir::Value tile;
+  Coords coords;
+};
+
 /// Loops around one evaluation. Values are emitted in the outermost loop that knows their
 /// coordinates and remembered, so a row's values are computed once a row.
 class Nest {

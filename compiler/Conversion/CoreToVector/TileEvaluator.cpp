@@ -317,6 +317,10 @@ std::optional<int64_t> Lowering::laneStride(Nest &nest, Value tile, const Coords
     return *lhs + *rhs * pointeeBytes(getElementTypeOrSelf(tile.getType()));
   if (*lhs == 0 && *rhs == 0 && isElementwise(op))
     return 0;
+  if (wraps && isa<arith::RemSIOp, arith::RemUIOp>(op) && *lhs == 1 && *rhs == 0) {
+    wraps->push_back({tile, coords}); // 1, unless these lanes pass a multiple of the divisor
+    return 1;
+  }
   if (isa<arith::MulIOp>(op)) {
     auto factor = constantOf(op->getOperand(*lhs == 0 ? 0 : 1));
     if ((*lhs == 0 || *rhs == 0) && factor)

@@ -193,4 +193,30 @@ TEST_P(CpuValues, AssertAndPrint) {
   EXPECT_EQ(failure, "index too large");
 }
 
+TEST_P(CpuValues, OffsetsThatWrap) {
+  // (start + range) % n: vector loads where a chunk does not wrap, gathers where it does.
+  HarnessKernel kernel(R"(
+    func.func @wrap(%x: !core.ptr<f32>, %out: !core.ptr<f32>, %start: i32, %n: i32)
+        attributes {core.kernel} {
+      %i = core.range 0, 64 : tensor<64xi32>
+      %s = core.splat %start : i32 -> tensor<64xi32>
+      %o = arith.addi %s, %i : tensor<64xi32>
+      %ns = core.splat %n : i32 -> tensor<64xi32>
+      %w = arith.remsi %o, %ns : tensor<64xi32>
+      %xs = core.splat %x : !core.ptr<f32> -> tensor<64x!core.ptr<f32>>
+      %xp = core.addptr %xs, %w : tensor<64x!core.ptr<f32>>, tensor<64xi32>
+      %v = core.load %xp : tensor<64x!core.ptr<f32>> -> tensor<64xf32>
+      %os = core.splat %out : !core.ptr<f32> -> tensor<64x!core.ptr<f32>>
+      %op = core.addptr %os, %i : tensor<64x!core.ptr<f32>>, tensor<64xi32>
+      core.store %op, %v : tensor<64x!core.ptr<f32>>, tensor<64xf32>
+      return
+    })", GetParam());
+  for (auto [start, n] : {std::pair(0, 64), {5, 100}, {64, 100}, {90, 100}, {3, 7}, {0, 1}}) {
+    std::vector<float> x = ramp(size_t(n)), out(64);
+    kernel(x.data(), out.data(), start, n);
+    for (int i = 0; i < 64; ++i)
+      EXPECT_EQ(out[i], x[(start + i) % n]) << start << " " << n << " " << i;
+  }
+}
+
 } // namespace
