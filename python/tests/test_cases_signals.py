@@ -252,9 +252,10 @@ def test_a_deadlock_is_reported(backend):
 def kernel(ready):
     if dl.rank() == 0:
         dl.notify(ready, 1, signal=2, sig_op="add")
-    dl.wait(ready, waitValue=4, cmp="ge")
+    else:
+        dl.wait(ready, waitValue=4, cmp="ge")
 ''')
-    with fails(ty.WaitTimeout, "rank 1", "kernel", r"\.py:5", "ready", "4", "2"):
+    with fails(ty.WaitTimeout, "rank 1", "kernel", r"\.py:6", "ready", "4", "2"):
         spawn(lambda: kernel[(1,)](ty.signals(1, name="ready")), timeout=3.0)
 
 

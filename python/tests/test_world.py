@@ -64,6 +64,9 @@ def test_dlpack_and_array_protocols(backend):
         x = ty.zeros(6, "fp32")
         np.from_dlpack(x)[...] = np.arange(6)
         x[0] = 9
+        half = ty.zeros(2, "bf16")
+        assert np.asarray(half).dtype == half.dtype.numpy
+        assert x.__array_interface__["data"][0] == x.address
         return np.asarray(x).tolist(), len(x), float(x[5])
     assert ty.spawn(body, ranks=1) == [([9, 1, 2, 3, 4, 5], 6, 5.0)]
 

@@ -68,6 +68,12 @@ class Tensor:
         raw._tilery_keep = self
         return np.frombuffer(raw, dtype=self.dtype.numpy).reshape(self.shape)
 
+    @property
+    def __array_interface__(self):
+        if self.dtype.is_bf16() or self.dtype.is_fp8():  # NumPy's protocol has no name for them
+            raise AttributeError("__array_interface__")
+        return self.numpy().__array_interface__
+
     def __array__(self, dtype=None, copy=None):
         array = self.numpy()
         return array.astype(dtype) if dtype is not None else array.copy() if copy else array
