@@ -147,8 +147,45 @@ def _branch(w: _Writer) -> None:
     w.tiles.append((name, ta))
 
 
+def _dot(w: _Writer) -> None:
+    (a, _), (b, _) = w.pick(), w.pick()
+    left = f"tl.trans({_clipped(a + '.to(tl.float32)')})"
+    product = f"tl.dot({left}, {_clipped(b + '.to(tl.float32)')}, input_precision='ieee')"
+    # [COLS, ROWS] x [ROWS, COLS]: one row of it has the extent that broadcasts back.
+    w.define(f"{_clipped(a + '.to(tl.float32)')} + tl.sum({product}, axis=0, keep_dims=True)"
+             " * 0.015625", "fp32")
+
+
+def _while(w: _Writer) -> None:
+    a, ta = w.pick("i", "u") or w.pick()
+    if ta[0] not in "iu":
+        return
+    name, count = f"t{len(w.lines)}", f"c{len(w.lines)}"
+    w.lines.append(f"    {name} = {a}")
+    w.lines.append(f"    {count} = n")
+    w.lines.append(f"    while {count} > {w.draw(st.integers(1, 9))}:")
+    w.lines.append(f"        {name} = ({name} ^ {w.draw(st.integers(1, 7))}).to(tl.{DTYPES[ta]})")
+    w.lines.append(f"        {count} = {count} // 3")
+    w.tiles.append((name, ta))
+
+
+def _sort(w: _Writer) -> None:
+    a, ta = w.pick("i", "u") or w.pick()
+    if ta[0] in "iu":
+        w.define(f"tl.sort({a}, descending={w.choose(['True', 'False'])})", ta)
+
+
+def _gather(w: _Writer) -> None:
+    a, ta = w.pick()
+    index = w.pick("i")
+    if index is not None:
+        axis, extent = w.choose([(0, "ROWS"), (1, "COLS")])
+        at = f"({index[0]}.to(tl.int32) & ({extent} - 1))"
+        w.define(f"tl.gather({a}, {at}, axis={axis})", ta)
+
+
 _STEPS = [_binary, _binary, _unary, _literal, _select, _convert, _reduce, _scan, _transpose, _loop,
-          _branch]
+          _branch, _dot, _while, _sort, _gather]
 
 
 @st.composite

@@ -87,8 +87,9 @@ def test_a_failing_rank_ends_the_others(backend):
         if ty.rank() == 1:
             raise ValueError("rank 1 is out of ideas")
         ty.barrier()
-    with pytest.raises(ValueError, match="rank 1 is out of ideas"):
+    with pytest.raises(ValueError, match="rank 1 is out of ideas") as caught:
         ty.spawn(body, ranks=3, timeout=20.0)
+    assert caught.value.__notes__ == ["raised on rank 1 of 3"]
 
 
 def test_spawn_options(backend):

@@ -220,6 +220,7 @@ def _spawn_native(fn, ranks: int, args, options: dict) -> list:
             results[rank] = fn(*args)
             world.finalize()
         except BaseException as error:
+            error.add_note(f"raised on rank {rank} of {ranks}")
             errors.append(error)
             group.abort(rank, f"{type(error).__name__}: {error}")
             _leave(world)

@@ -75,11 +75,12 @@ class Scheduler:
         self.last_progress = time.monotonic()
         self.failure: PeerError | None = None  # what blocked tasks are woken with
         self.first_error: BaseException | None = None
+        self.first_rank = 0
 
     def fail(self, rank: int, error: BaseException) -> None:
         """Wakes all blocked tasks with a PeerError; the first error is what the user sees."""
         if self.first_error is None:
-            self.first_error = error
+            self.first_error, self.first_rank = error, rank
             self.failure = PeerError(f"rank {rank} failed: {error}")
 
     def forget(self) -> None:

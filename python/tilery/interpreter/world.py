@@ -208,6 +208,8 @@ def spawn(function, ranks: int, args=(), **options) -> list:
         group.scheduler.add(host)
     group.scheduler.run(lambda: all(host.done for host in hosts))
     if group.scheduler.first_error is not None:
+        group.scheduler.first_error.add_note(
+            f"raised on rank {group.scheduler.first_rank} of {ranks}")
         raise group.scheduler.first_error
     return [host.result for host in hosts]
 
