@@ -6,6 +6,7 @@
 
 #include "runtime/base/log.h"
 
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -17,14 +18,20 @@ static std::string partPath(const std::string &path, int rank) {
   return fmt::format("{}.rank{}.part", path, rank);
 }
 
-static bool writeFile(const std::string &path, const std::string &text) {
+/// 0, or the error number: later calls overwrite errno.
+static int writeFile(const std::string &path, const std::string &text) {
+  errno = 0;
   std::ofstream file(path, std::ios::binary);
   file << text;
-  return bool(file.flush());
+  if (file.flush())
+    return 0;
+  return errno ? errno : EIO;
 }
 
-[[noreturn]] static void failWriting(const std::string &path) {
-  raise(TILERY_CONFIG_ERROR, "cannot write the timeline to '{}': {}", path, std::strerror(errno));
+static void requireWritten(const std::string &path, int error) {
+  if (error)
+    raise(TILERY_CONFIG_ERROR, "cannot write the timeline to '{}': {}", path,
+          std::strerror(error));
 }
 
 void World::mergeTrace(const std::string &path) const {
@@ -38,15 +45,13 @@ void World::mergeTrace(const std::string &path) const {
       parts.push_back(text.str());
     std::remove(partPath(path, rank).c_str());
   }
-  if (!writeFile(path, wrapTrace(parts)))
-    failWriting(path);
+  requireWritten(path, writeFile(path, wrapTrace(parts)));
 }
 
 void World::writeTrace(const std::string &path) {
-  bool written = writeFile(partPath(path, self), trace.toJson(self));
+  int error = writeFile(partPath(path, self), trace.toJson(self));
   barrier();
-  if (!written)
-    failWriting(path);
+  requireWritten(path, error);
   if (self == 0)
     mergeTrace(path);
   barrier();
@@ -85,17 +90,16 @@ void World::finalize() {
   if (finalized)
     return;
   const std::string &path = domain->options.trace;
-  bool traced = !path.empty() && writeFile(partPath(path, self), trace.toJson(self));
+  int error = path.empty() ? 0 : writeFile(partPath(path, self), trace.toJson(self));
   if (!domain->failed())
     awaitFinalize();
   finalized = true;
   domain->control.rank(self).state.store(RankState::Finalized, std::memory_order_release);
   if (domain->scheduler)
     domain->scheduler->leave(self);
-  if (traced && self == 0)
+  requireWritten(path, error);
+  if (!path.empty() && self == 0)
     mergeTrace(path);
-  else if (!path.empty() && !traced)
-    failWriting(path);
 }
 
 } // namespace tilery::rt
