@@ -9,7 +9,7 @@ CMAKE_FLAGS := -G Ninja -DCMAKE_C_COMPILER=clang-22 -DCMAKE_CXX_COMPILER=clang++
 LIBRARY := $(BUILD)/lib/libtilery.so
 ENVIRONMENT := TILERY_LIBRARY=$(CURDIR)/$(LIBRARY) PYTHONPATH=$(CURDIR)/python PATH=$(CURDIR)/.venv/bin:$(CURDIR)/$(BUILD)/bin:$$PATH
 
-.PHONY: setup build demo test test-cpp test-python lint fmt wheel bench fuzz asan clean
+.PHONY: setup build library demo test test-cpp test-python test-wheel lint fmt wheel bench fuzz asan clean
 
 setup: .venv/ready ## install what is needed
 
@@ -29,13 +29,16 @@ library: $(BUILD)/build.ninja
 demo: library ## overlapped AllGather+GEMM over 4 ranks on the CPU, checked
 	$(ENVIRONMENT) $(PYTHON) demo/ag_gemm.py
 
-test: build test-cpp test-python ## every test
+test: build test-cpp test-python test-wheel ## every test
 
 test-cpp: build
 	$(ENVIRONMENT) ctest --test-dir $(BUILD) --output-on-failure --no-tests=error
 
 test-python: library
 	$(ENVIRONMENT) TILERY_REQUIRE_CPU=1 $(PYTHON) -m pytest -q --strict-markers
+
+test-wheel: wheel
+	$(PYTHON) -m pytest -q test/wheel
 
 lint: setup ## layering, sizes, error texts, format
 	$(PYTHON) utils/check_layering.py

@@ -12,6 +12,19 @@ namespace tilery::frontend {
 
 static std::string quoted(const std::string &op) { return "'" + op + "'"; }
 
+// A literal takes the tile's type, which must hold it.
+static void checkFits(Generator &gen, const Value &value, DType type) {
+  std::optional<__int128> integer = value.asInt();
+  if (!integer || isFloat(type) || type == DType::Int1)
+    return;
+  unsigned bits = bitWidth(type);
+  __int128 low = isUnsignedInt(type) ? 0 : -(__int128(1) << (bits - 1));
+  __int128 high = __int128(1) << (isUnsignedInt(type) ? bits : bits - 1);
+  if (*integer < low || *integer >= high)
+    gen.fail("the number " + toString(*integer) + " does not fit " + nameOf(type),
+             "convert the tile to a wider or signed type first");
+}
+
 void Generator::promoteTogether(const Value &lhs, const Value &rhs, bool division,
                                 const std::string &op, Tile &a, Tile &b) {
   a = toTile(lhs);
@@ -25,9 +38,7 @@ void Generator::promoteTogether(const Value &lhs, const Value &rhs, bool divisio
     Tile &weakTile = lhs.isNumber() ? a : b;
     const Tile &strong = lhs.isNumber() ? b : a;
     type = promoteNumber(weakTile.element.dtype, strong.element.dtype, division);
-    if (auto integer = weak.asInt(); integer && isUnsignedInt(type) && *integer < 0)
-      fail("the number " + toString(*integer) + " cannot be used as " + nameOf(type),
-           "convert the tile to a signed type first");
+    checkFits(*this, weak, type);
     weakTile = number(weak, type);
   } else {
     std::optional<DType> common = promote(a.element.dtype, b.element.dtype, division);

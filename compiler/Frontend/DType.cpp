@@ -74,7 +74,7 @@ std::optional<DType> promote(DType a, DType b, bool division) {
   if (either(DType::FP32))
     return DType::FP32;
   if (either(DType::FP16))
-    return division || either(DType::BF16) ? DType::FP32 : DType::FP16;
+    return division ? DType::FP32 : DType::FP16; // also with bf16, as Triton
   if (either(DType::BF16))
     return a == b && !division ? DType::BF16 : DType::FP32;
   if (isFP8(a) && isFP8(b))

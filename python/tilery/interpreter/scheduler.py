@@ -8,15 +8,23 @@ under way, the deadlock is reported: who waits for what, where, and what it sees
 
 from __future__ import annotations
 
+import importlib
 import random
 import time
 
-import greenlet
-
-from tilery.errors import PeerError, WaitTimeout
+from tilery.errors import ConfigError, PeerError, WaitTimeout
 
 _POLLS_WITHOUT_PROGRESS = 20000
 _MEMORY_STEPS_A_TURN = 16
+
+
+def _greenlets():
+    """The greenlet package: only interpreted kernels need it, compiled ones run without."""
+    try:
+        return importlib.import_module("greenlet")
+    except ImportError:
+        raise ConfigError("the interpreter needs the package 'greenlet'\n"
+                          "hint: pip install 'tilery[interpret]'") from None
 
 
 class Task:
@@ -31,7 +39,7 @@ class Task:
         self.done = False
         self.error: BaseException | None = None
         self.waits_for = None  # None, or an object with ready() and describe()
-        self.greenlet = greenlet.greenlet(self._main)
+        self.greenlet = _greenlets().greenlet(self._main)
         self.greenlet.task = self
         self.result = None
 
@@ -106,7 +114,7 @@ class Scheduler:
 
     def block(self, condition: Condition) -> None:
         """Returns when the condition holds."""
-        task = greenlet.getcurrent().task
+        task = _greenlets().getcurrent().task
         while not condition.ready():
             task.waits_for = condition
             self.hub.switch()
@@ -127,7 +135,7 @@ class Scheduler:
 
     def run(self, finished) -> None:
         """Runs tasks until finished() holds; called by code that is no task itself."""
-        outer, self.hub = self.hub, greenlet.getcurrent()
+        outer, self.hub = self.hub, _greenlets().getcurrent()
         try:
             while not finished():
                 self._step()
