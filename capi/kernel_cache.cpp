@@ -74,12 +74,12 @@ std::string capi::buildId() {
 
 std::string capi::cacheKey(const std::string &irText, const Target &target) {
   llvm::SHA256 hash;
-  for (llvm::StringRef part : {llvm::StringRef(irText), llvm::StringRef(target.description()),
-                               llvm::StringRef(buildId())}) {
+  const std::string parts[] = {irText, target.description(), buildId(),
+                               std::to_string(TILERY_KERNEL_ABI)};
+  for (const std::string &part : parts) {
     hash.update(part);
     hash.update(llvm::StringRef("\0", 1));
   }
-  hash.update(std::to_string(TILERY_KERNEL_ABI));
   return llvm::toHex(hash.final(), true).substr(0, 40);
 }
 
