@@ -15,7 +15,9 @@ namespace tilery::cpu {
 /// Objects may be loaded and destroyed from any thread.
 class LoadedObject {
 public:
-  /// Links `object`. It may refer to libm and to nothing else.
+  /// Links `object`. It may refer to functions of libm (for fp64 and the functions without a
+  /// vector form), memcpy, memmove and memset, and to nothing else; a program that links
+  /// the object itself needs the same.
   static llvm::Expected<std::unique_ptr<LoadedObject>> load(llvm::StringRef object);
   ~LoadedObject();
 
