@@ -22,6 +22,20 @@ def kernel(a, out):
     np.testing.assert_array_equal(out[60:], -1)
 
 
+@pytest.mark.parametrize("source,target", [("int16", "int8"), ("int32", "int8"), ("int64", "int16"),
+                                           ("fp32", "fp16"), ("fp32", "bf16"), ("int32", "int64")])
+@pytest.mark.parametrize("n", [1, 2, 15, 16])
+def test_a_narrowing_store_of_one_element(backend, source, target, n):
+    """Found by a random program: nothing beyond the mask is written, for n = 1 too."""
+    x, out = np.full(16, -1, numpy_type(source)), np.zeros(16, numpy_type(target))
+    make(f'''@ty.jit
+def kernel(a, out, n):
+    at = tl.arange(0, 16)
+    tl.store(out + at, tl.load(a + at, mask=at < n, other=0), mask=at < n)
+''')[(1,)](x, out, n)
+    np.testing.assert_array_equal(out.astype(np.float64), np.where(np.arange(16) < n, -1, 0))
+
+
 @pytest.mark.parametrize("dtype", ["int1", "int8", "int16", "uint16", "int64", "fp16", "fp64"])
 def test_copy_of_every_type(backend, dtype):
     x = (np.arange(40) % 2 if dtype == "int1" else np.arange(40)).astype(numpy_type(dtype))
