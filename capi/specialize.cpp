@@ -164,13 +164,15 @@ ParameterSpec parseEntry(llvm::StringRef entry, const ParameterInfo &parameter) 
   auto bad = [&]() {
     rt::raise(TILERY_CONFIG_ERROR,
               "'{}' is not a type or constant for parameter '{}'\nhint: write for example *fp32, "
-              "symm *bf16, signal, i32, i32:16, or a literal for a tl.constexpr parameter",
+              "symm *bf16, signal, i32, i32:16, or a literal or dtype for a tl.constexpr parameter",
               text.str(), parameter.name);
   };
-  if (parameter.isConstexpr) {
-    SourceText source{"<signature>", 1, "value = " + text.str() + "\n"};
-    auto value = frontend::Module::fromText("<signature>", source.text)->lookup("value");
-    spec.constant = *value;
+  if (parameter.isConstexpr || text == "None") {
+    if (std::optional<DType> dtype = frontend::dtypeNamed(text))
+      spec.constant = frontend::TypeValue{{ElementType::Kind::Scalar, *dtype}};
+    else
+      spec.constant = *frontend::Module::fromText("<signature>", "value = " + text.str() + "\n")
+                           ->lookup("value");
     return spec;
   }
   auto [type, suffix] = text.split(':');
