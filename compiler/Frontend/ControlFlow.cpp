@@ -73,6 +73,27 @@ Generator::Flow Generator::runDynamicIf(const IfStmt &stmt, Tile condition,
   return rest ? Flow::Returned : Flow::Next;
 }
 
+Value Generator::branch(Tile condition, llvm::function_ref<Value()> whenTrue,
+                        llvm::function_ref<Value()> whenFalse) {
+  auto shell = scf::IfOp::create(builder, loc(), TypeRange(), condition.value, true);
+  Value outer = frame->returned;
+  Branch branches[2];
+  for (int i : {0, 1}) {
+    Region &region = i == 0 ? shell.getThenRegion() : shell.getElseRegion();
+    if (region.front().mightHaveTerminator())
+      region.front().getTerminator()->erase();
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToEnd(&region.front());
+    Value value = i == 0 ? whenTrue() : whenFalse();
+    branches[i] = {builder.getInsertionBlock(), {}, value};
+  }
+  mergeBranches(condition.value, branches[0], branches[1], {}, /*returns=*/true);
+  shell->erase();
+  Value result = frame->returned;
+  frame->returned = outer;
+  return result;
+}
+
 void Generator::mergeBranches(mlir::Value condition, Branch &whenTrue, Branch &whenFalse,
                               const std::vector<std::string> &assigned, bool returns) {
   std::vector<std::pair<std::string, Value>> merged; // "" is the return value
@@ -154,7 +175,7 @@ void Generator::unify(Value &a, Value &b, Branch &inA, Branch &inB, const std::s
     if (a.tile()->element == b.tile()->element && a.tile()->shape() == b.tile()->shape())
       return;
   }
-  std::string what = name.empty() ? "the return value" : "'" + name + "'";
+  std::string what = name.empty() ? "the value" : "'" + name + "'";
   CompileError error(a.assigned.valid() ? a.assigned : range(),
                      what + " is " + described[0] + " when the condition holds and " +
                          described[1] + " otherwise; a variable keeps one type");
@@ -375,11 +396,13 @@ void Generator::runDynamicFor(const ForStmt &stmt, const RangeValue &range) {
     --frame->loops;
     scf::YieldOp::create(builder, loc(), yieldedValues(carried, before));
   }
-  assigned.push_back("");
-  if (auto *name = llvm::dyn_cast<NameExpr>(stmt.target.get()))
-    assigned.back() = name->name;
   forget(before, assigned);
   bindCarried(carried, loop.getResults(), initial);
+  if (auto *name = llvm::dyn_cast<NameExpr>(stmt.target.get())) {
+    // Python leaves the last value, or the one before when the loop runs zero times.
+    names().erase(name->name);
+    frame->lost[name->name] = stmt.target->range;
+  }
 }
 
 // ---- while ---------------------------------------------------------------------------------------------

@@ -121,7 +121,40 @@ Value Generator::evaluateName(const NameExpr &name) {
        nearest.empty() ? "" : "did you mean '" + nearest + "'?");
 }
 
-// `and` and `or` stop early on constants; on tiles they are elementwise.
+// Calls may touch memory, which a false condition before them must prevent.
+static bool containsCall(const Expr &expr) {
+  auto any = [](const std::vector<ExprPtr> &parts) {
+    return llvm::any_of(parts, [](const ExprPtr &part) { return containsCall(*part); });
+  };
+  if (llvm::isa<CallExpr>(&expr))
+    return true;
+  if (auto *node = llvm::dyn_cast<UnaryExpr>(&expr))
+    return containsCall(*node->operand);
+  if (auto *node = llvm::dyn_cast<BinaryExpr>(&expr))
+    return containsCall(*node->lhs) || containsCall(*node->rhs);
+  if (auto *node = llvm::dyn_cast<CompareExpr>(&expr))
+    return any(node->operands);
+  if (auto *node = llvm::dyn_cast<LogicalExpr>(&expr))
+    return any(node->operands);
+  if (auto *node = llvm::dyn_cast<SubscriptExpr>(&expr))
+    return containsCall(*node->value);
+  return llvm::isa<ConditionalExpr>(&expr);
+}
+
+// `a and b` on tiles: elementwise; a scalar `a` decides whether a `b` with calls runs at all.
+Value Generator::logicalPair(const Value &lhs, const Expr &rhs, bool isAnd) {
+  Tile a = truth(lhs);
+  auto right = [&]() -> Value { return truth(evaluate(rhs)); };
+  if (a.isScalar() && containsCall(rhs)) {
+    auto shortcut = [&]() -> Value { return !isAnd; };
+    return isAnd ? branch(a, right, shortcut) : branch(a, shortcut, right);
+  }
+  Tile b = *right().tile();
+  broadcastTogether(a, b);
+  return arithmetic(isAnd ? BinaryOp::And : BinaryOp::Or, a, b);
+}
+
+// `and` and `or` stop early on constants.
 Value Generator::evaluateLogical(const LogicalExpr &logical) {
   Value result = evaluate(*logical.operands[0]);
   for (size_t i = 1; i < logical.operands.size(); ++i) {
@@ -132,10 +165,7 @@ Value Generator::evaluateLogical(const LogicalExpr &logical) {
       result = evaluate(*logical.operands[i]);
       continue;
     }
-    Value next = evaluate(*logical.operands[i]);
-    Tile a = truth(result), b = truth(next);
-    broadcastTogether(a, b);
-    result = arithmetic(logical.isAnd ? BinaryOp::And : BinaryOp::Or, a, b);
+    result = logicalPair(result, *logical.operands[i], logical.isAnd);
   }
   return result;
 }
@@ -169,8 +199,8 @@ Value Generator::evaluateConditional(const ConditionalExpr &node) {
   if (!scalar.isScalar())
     fail("the condition of an if expression must be a scalar, not " + condition.describe(),
          "use tl.where to choose element by element");
-  // Both values are computed: a kernel's expressions have no side effects worth skipping.
-  return select(scalar, evaluate(*node.whenTrue), evaluate(*node.whenFalse));
+  return branch(scalar, [&] { return evaluate(*node.whenTrue); },
+                [&] { return evaluate(*node.whenFalse); });
 }
 
 Value Generator::evaluateCall(const CallExpr &node) {

@@ -124,6 +124,7 @@ private:
   // Expressions.cpp
   Value evaluateName(const NameExpr &name);
   Value evaluateLogical(const LogicalExpr &logical);
+  Value logicalPair(const Value &lhs, const Expr &rhs, bool isAnd);
   Value evaluateCompare(const CompareExpr &compare);
   Value evaluateConditional(const ConditionalExpr &conditional);
   Value evaluateCall(const CallExpr &call);
@@ -152,6 +153,9 @@ private:
 
   // ControlFlow.cpp
   Flow runIf(const IfStmt &stmt, const Continuation &rest, bool &restDone);
+  /// An expression's value that depends on a run-time condition; only one side runs.
+  Value branch(Tile condition, llvm::function_ref<Value()> whenTrue,
+               llvm::function_ref<Value()> whenFalse);
   Flow runDynamicIf(const IfStmt &stmt, Tile condition, const Continuation *rest);
   Flow runFor(const ForStmt &stmt);
   Flow runStaticFor(const ForStmt &stmt, const RangeValue &range);

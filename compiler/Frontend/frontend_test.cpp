@@ -169,6 +169,18 @@ TEST(FrontendErrors, NamesThatMayHaveNoValue) {
   EXPECT_HAS(text, "note: it is assigned only on this path");
 }
 
+TEST(Frontend, OnlyOneSideOfAnExpressionTouchesMemory) {
+  std::string text = run("y = tl.load(x + n) if n > 0 else 0.0\ntl.store(x, y)");
+  EXPECT_LT(text.find("scf.if"), text.find("core.load")) << text;
+  text = run("if n > 0 and tl.load(x + n) > 0:\n    tl.store(x, 1.0)");
+  EXPECT_LT(text.find("scf.if"), text.find("core.load")) << text;
+}
+
+TEST(FrontendErrors, ALoopVariableEndsWithItsLoop) {
+  EXPECT_HAS(run("i = 5\nfor i in range(0, n):\n    pass\ntl.store(x + i, 1.0)"),
+             "'i' may have no value here");
+}
+
 TEST(FrontendErrors, SayWhatToWriteInstead) {
   EXPECT_HAS(run("while n > 0:\n    break"), "'break' is not part of the kernel language\n");
   EXPECT_HAS(run("y = [i for i in range(4)]"), "comprehensions are not part of the kernel language");
