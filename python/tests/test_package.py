@@ -65,6 +65,35 @@ def test_import_loads_nothing_heavy():
     assert python(code, interpret=False).stdout.strip() == "['numpy']"
 
 
+MISSING = """
+import sys
+sys.modules['greenlet'] = sys.modules['ml_dtypes'] = None  # as if not installed
+import numpy as np, tilery as ty, tilery.language as tl, tilery.language.device as dl
+"""
+
+
+def test_compiled_kernels_need_numpy_alone(compiled):
+    code = MISSING + """
+from tilery.selftest import swap
+def body():
+    theirs = ty.zeros(8, 'fp32')
+    swap[(1,)](np.full(8, ty.rank(), np.float32), theirs, ty.signals(1), 8)
+    return float(theirs.numpy()[0])
+print(ty.spawn(body, ranks=2))
+"""
+    done = python(code, interpret=False)
+    assert done.stdout.strip() == "[1.0, 0.0]", done.stderr
+
+
+@pytest.mark.parametrize("line,text", [
+    ("ty.spawn(ty.rank, ranks=1)", "the interpreter needs the package 'greenlet'"),
+    ("tl.bfloat16.numpy", "NumPy arrays of bf16 need the package ml_dtypes")])
+def test_missing_packages_are_named(line, text):
+    done = python(MISSING + f"try: {line}\nexcept ty.ConfigError as error: print(error)",
+                  interpret=True)
+    assert text in done.stdout, done.stderr
+
+
 def test_the_environment_chooses_the_interpreter():
     code = "import tilery as ty; print(ty.interpreting())"
     assert python(code, interpret=True).stdout.strip() == "True"

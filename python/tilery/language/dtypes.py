@@ -13,7 +13,7 @@ import importlib
 
 import numpy as np
 
-from tilery.errors import CompileError
+from tilery.errors import CompileError, ConfigError
 
 _BOOL, _INT, _FLOAT = 0, 1, 2
 
@@ -33,7 +33,11 @@ class dtype:
         """The NumPy type that holds one element; bfloat16 and float8 come from ml_dtypes."""
         if hasattr(np, self._numpy_name):
             return np.dtype(getattr(np, self._numpy_name))
-        return np.dtype(getattr(importlib.import_module("ml_dtypes"), self._numpy_name))
+        try:
+            return np.dtype(getattr(importlib.import_module("ml_dtypes"), self._numpy_name))
+        except ImportError:
+            raise ConfigError(f"NumPy arrays of {self.name} need the package ml_dtypes, which is "
+                              "not installed; pip install ml_dtypes") from None
 
     @property
     def itemsize(self) -> int:
