@@ -7,7 +7,7 @@ packages=(
   cmake ninja-build ccache python3-venv python3-dev
   clang-22 lld-22 llvm-22-dev llvm-22-tools libmlir-22-dev mlir-22-tools libclang-rt-22-dev
   libboost-context-dev libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev
-  libgtest-dev libbenchmark-dev zlib1g-dev libzstd-dev libxml2-dev libcurl4-openssl-dev libedit-dev)
+  openmpi-bin libgtest-dev zlib1g-dev libzstd-dev libxml2-dev libcurl4-openssl-dev libedit-dev)
 missing=()
 for package in "${packages[@]}"; do
   dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' ||
