@@ -9,7 +9,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/knobs.md"
-sys.path.insert(0, str(ROOT / "python"))
 
 KNOB = re.compile(r'^TILERY_KNOB\(\w+, (TILERY_\w+), (\w+), (.+), "(.*)"\)$', re.M)
 TYPES = {"Text": "text", "Real": "number", "Integer": "integer", "Flag": "flag"}
@@ -24,13 +23,6 @@ one. An option given in the program (`ty.init`, `ty.spawn`, a launch) wins over 
 
 Integers take the suffixes `k`, `M` and `G` (powers of 1024). Flags take `1`/`0`, `on`/`off`,
 `true`/`false`.
-
-| variable | type | default | meaning |
-| --- | --- | --- | --- |
-"""
-
-MIDDLE = """
-Read by the Python package or its tests alone:
 
 | variable | type | default | meaning |
 | --- | --- | --- | --- |
@@ -66,15 +58,10 @@ def row(name: str, kind: str, value: str, sentence: str) -> str:
 
 
 def page() -> str:
-    from tilery.knobs import PYTHON_KNOBS
-
     text = (ROOT / "runtime/base/knobs.def").read_text()
-    shared = [row(name, TYPES[kind], default(kind, value), sentence)
-              for name, kind, value, sentence in KNOB.findall(text)]
-    python = [row(name, "flag" if knob.type is bool else "text",
-                  f"`{int(knob.default)}`" if knob.type is bool else knob.default or "empty",
-                  knob.sentence) for name, knob in PYTHON_KNOBS.items()]
-    return HEAD + "".join(shared) + MIDDLE + "".join(python) + TAIL
+    rows = [row(name, TYPES[kind], default(kind, value), sentence)
+            for name, kind, value, sentence in KNOB.findall(text)]
+    return HEAD + "".join(rows) + TAIL
 
 
 def main() -> int:

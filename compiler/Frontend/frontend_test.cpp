@@ -199,6 +199,7 @@ TEST(FrontendErrors, SayWhatToWriteInstead) {
   EXPECT_HAS(run("y = 'abc"), "this string is never closed");
 }
 
+// Cases 4, 5 and 10 from the field, and the scope of case 1.
 TEST(FrontendErrors, SignalsAndRemotePointersAreTypesOfTheirOwn) {
   auto device = [](const std::string &line) {
     return generate("@ty.jit\ndef kernel(x, s, y):\n    " + line + "\n",

@@ -81,8 +81,6 @@ KNOBS = {
         "Tests: fail instead of skipping when the library is absent.",
     ),
 }
-# Variables that only the Python side reads: none, the runtime's table has all of them.
-PYTHON_KNOBS: dict[str, Knob] = {}
 _TRUE, _FALSE = ("1", "on", "true", "yes"), ("0", "off", "false", "no", "")
 _SUFFIXES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 

@@ -3,6 +3,8 @@
 // LLVM IR of a lowered module, its optimisation, and the relocatable object.
 #include "compiler/Target/Cpu/EmitObject.h"
 
+#include "compiler/Target/Cpu/OneLaneStores.h"
+
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
@@ -103,6 +105,7 @@ Expected<CompiledCode> emitObject(mlir::ModuleOp module, const CpuOptions &optio
   ir->setDataLayout((*machine)->createDataLayout());
   setUpFunctions(*ir, options);
   optimise(*ir, **machine);
+  scalariseOneLaneStores(*ir);
   CompiledCode code;
   if (emit.llvmText) {
     raw_string_ostream stream(code.text["llvm"]);
