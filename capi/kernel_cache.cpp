@@ -11,12 +11,14 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/SHA256.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <elf.h>
 #include <filesystem>
 #include <fstream>
 #include <link.h>
 #include <sstream>
+#include <sys/stat.h>
 #include <unistd.h>
 
 using namespace tilery;
@@ -30,7 +32,37 @@ static fs::path cacheDirectory() {
   const char *base = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
   if (base && *base)
     return fs::path(base) / "tilery";
-  return fs::path(home && *home ? home : "/tmp") / ".cache" / "tilery";
+  if (home && *home)
+    return fs::path(home) / ".cache" / "tilery";
+  return fs::path("/tmp") / ("tilery-" + std::to_string(geteuid()));
+}
+
+// What is in the cache runs in this process: only a directory that nobody else can write counts.
+static bool isPrivate(const fs::path &directory) {
+  struct stat status;
+  return stat(directory.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
+         status.st_uid == geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+static void warnOnce(const std::string &text) {
+  static std::atomic_flag warned;
+  if (!warned.test_and_set())
+    rt::warn(text);
+}
+
+// Made for this user alone when it is not there. False, with one warning, when it cannot be used.
+static bool prepareDirectory() {
+  std::error_code error;
+  fs::path directory = cacheDirectory();
+  if (!fs::exists(directory, error)) {
+    fs::create_directories(directory.parent_path(), error);
+    mkdir(directory.c_str(), S_IRWXU);
+  }
+  if (isPrivate(directory))
+    return true;
+  warnOnce("compiled kernels are not kept: " + directory.string() +
+           " must be a directory of this user that no other can write; set TILERY_CACHE_DIR");
+  return false;
 }
 
 // The GNU build id of the shared object that this code is in.
@@ -112,6 +144,8 @@ static KernelInfo parseInfo(const json::Object &object) {
 }
 
 std::optional<CompiledCode> capi::loadCached(const std::string &key) {
+  if (!isPrivate(cacheDirectory()))
+    return std::nullopt;
   std::ifstream file(pathOf(key), std::ios::binary);
   std::string header, object;
   if (!file || !std::getline(file, header))
@@ -135,12 +169,13 @@ std::optional<CompiledCode> capi::loadCached(const std::string &key) {
 }
 
 void capi::storeCached(const std::string &key, const CompiledCode &code) {
+  if (!prepareDirectory())
+    return;
   json::Value description = describe(code.kernels.at(0));
   (*description.getAsObject())["bytes"] = int64_t(code.object.size());
   (*description.getAsObject())["hash"] =
       llvm::toHex(llvm::SHA256::hash(llvm::arrayRefFromStringRef(code.object)), true);
   std::error_code error;
-  fs::create_directories(cacheDirectory(), error);
   fs::path temporary = pathOf(key);
   temporary += "." + std::to_string(getpid()) + "." + std::to_string(uintptr_t(&code));
   {
@@ -157,10 +192,8 @@ void capi::storeCached(const std::string &key, const CompiledCode &code) {
   if (!error)
     return;
   fs::remove(temporary, error);
-  static bool warned = false;
-  if (!std::exchange(warned, true))
-    rt::warn("compiled kernels cannot be kept in " + cacheDirectory().string() +
-             "; set TILERY_CACHE_DIR to a directory that can be written");
+  warnOnce("compiled kernels cannot be written to " + cacheDirectory().string() +
+           "; set TILERY_CACHE_DIR to a directory that can");
 }
 
 extern "C" const char *tilery_cache_describe(void) {
