@@ -8,10 +8,7 @@ A `Workspace` is what one operator keeps between calls on one rank: staging, sig
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-import threading
-from pathlib import Path
+import importlib
 
 import numpy as np
 
@@ -19,20 +16,10 @@ import tilery as ty
 import tilery.language as tl
 from tilery.language.dtypes import from_any
 
-_HERE = Path(__file__).resolve().parent
-_lock = threading.Lock()
-
 
 def kernels(op: str):
     """The module ops/<op>/<op>.py."""
-    name = f"tilery_kernels_{op}"
-    with _lock:  # ranks are threads
-        if name not in sys.modules:
-            spec = importlib.util.spec_from_file_location(name, _HERE / op / f"{op}.py")
-            module = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(module)
-            sys.modules[name] = module
-        return sys.modules[name]
+    return importlib.import_module(f"ops.{op}.{op}")
 
 
 def accumulator(dtype) -> tl.dtype:

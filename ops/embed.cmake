@@ -19,7 +19,7 @@ foreach(file IN LISTS files)
 endforeach()
 file(WRITE "${OUTPUT}.new" "// Made by ops/embed.cmake.\n#include \"ops/kernels.h\"\n\n"
      "namespace tilery::ops {\n${arrays}"
-     "const KernelFile kernelFiles[] = {\n${table}};\n"
+     "const SourceFile kernelFiles[] = {\n${table}};\n"
      "const int kernelFileCount = ${index};\n} // namespace tilery::ops\n")
 file(COPY_FILE "${OUTPUT}.new" "${OUTPUT}" ONLY_IF_DIFFERENT)
 file(REMOVE "${OUTPUT}.new")

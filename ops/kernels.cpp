@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 namespace tilery::ops {
 
@@ -17,9 +18,10 @@ Kernel &kernel(const std::string &op, const std::string &name) {
   std::unique_ptr<Kernel> &entry = made[op + "/" + name];
   if (!entry) {
     std::string path = "ops/" + op + "/" + op + ".py";
-    for (int i = 0; i < kernelFileCount; ++i)
-      if (kernelFiles[i].path == path)
-        entry = std::make_unique<Kernel>(Kernel::fromText(path, kernelFiles[i].text, name));
+    std::vector<SourceFile> files(kernelFiles, kernelFiles + kernelFileCount);
+    for (const SourceFile &file : files)
+      if (file.path == path)
+        entry = std::make_unique<Kernel>(Kernel::fromText(path, file.text, name, files));
     if (!entry)
       throw Error(Kind::Internal, "the library has no kernel file " + path);
   }

@@ -10,13 +10,8 @@
 
 namespace tilery::ops {
 
-struct KernelFile {
-  std::string_view path; // "ops/matmul/matmul.py", as errors name it
-  std::string_view text;
-};
-
-/// All files, made by embed.cmake.
-extern const KernelFile kernelFiles[];
+/// All files, made by embed.cmake; paths as errors name them, "ops/matmul/matmul.py".
+extern const SourceFile kernelFiles[];
 extern const int kernelFileCount;
 
 /// Function `name` of ops/<op>/<op>.py; made once, lives as long as the process.

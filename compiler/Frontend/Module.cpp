@@ -7,6 +7,7 @@
 #include "compiler/Frontend/Generator.h"
 #include "compiler/Frontend/Parser.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -37,6 +38,12 @@ std::shared_ptr<Module> Module::fromRequest(const llvm::json::Object &request) {
   std::shared_ptr<Module> module(
       new Module({string("file"), int(request.getInteger("line").value_or(1)), string("source")}));
   module->scan();
+  if (auto *given = request.getObject("files")) {
+    auto texts = std::make_shared<Files>();
+    for (const auto &[path, text] : *given)
+      (*texts)[path.str()] = text.getAsString().value_or("").str();
+    module->files = texts;
+  }
   if (auto *bindings = request.getObject("bindings"))
     for (const auto &[name, binding] : *bindings)
       module->resolved[name.str()] = parseBinding(binding);
@@ -142,14 +149,30 @@ void Module::scanFrom(size_t i, size_t end) {
   }
 }
 
-// A file beside this one, for `from activations import gelu`.
-static std::optional<std::string> siblingFile(const std::string &file, std::string module) {
-  if (module.starts_with('.'))
-    module.erase(0, 1);
-  if (module.find('.') != std::string::npos)
-    return std::nullopt;
-  std::filesystem::path path = std::filesystem::path(file).parent_path() / (module + ".py");
-  return std::filesystem::exists(path) ? std::optional(path.string()) : std::nullopt;
+// `from activations import gelu` and `from .activations` name a file beside this one, each
+// further dot a folder up.
+static std::string pathOfModule(const std::string &file, std::string name) {
+  std::filesystem::path folder = std::filesystem::path(file).parent_path();
+  size_t dots = std::min(name.find_first_not_of('.'), name.size());
+  for (size_t i = 1; i < dots; ++i)
+    folder /= "..";
+  name.erase(0, dots);
+  std::replace(name.begin(), name.end(), '.', '/');
+  return (folder / (name + ".py")).lexically_normal().string();
+}
+
+std::shared_ptr<Module> Module::importedModule(const std::string &name) {
+  std::string path = pathOfModule(source->file, name);
+  std::shared_ptr<Module> &module = importedModules[path];
+  if (module)
+    return module;
+  if (files && files->contains(path))
+    module = fromText(path, files->at(path));
+  else if (std::filesystem::exists(path))
+    module = fromFile(path);
+  if (module)
+    module->files = files;
+  return module;
 }
 
 std::optional<Value> Module::lookupImport(const std::string &name) {
@@ -159,8 +182,8 @@ std::optional<Value> Module::lookupImport(const std::string &name) {
   const auto &[module, member] = found->second;
   if (std::optional<Value> value = languageMember(module, member))
     return value;
-  if (std::optional<std::string> path = siblingFile(source->file, module))
-    return fromFile(*path)->lookup(member);
+  if (std::shared_ptr<Module> other = importedModule(module))
+    return other->lookup(member);
   return ModuleValue{module + "." + member};
 }
 

@@ -20,6 +20,8 @@ public:
   /// else is skipped. Throws CompileError, or std::runtime_error when the file cannot be read.
   static std::shared_ptr<Module> fromFile(const std::string &path);
   static std::shared_ptr<Module> fromText(const std::string &file, const std::string &text);
+  /// Texts by path that imports find before the disk.
+  using Files = std::map<std::string, std::string>;
   /// From the request of tilery_function_create (tilery.h).
   static std::shared_ptr<Module> fromRequest(const llvm::json::Object &request);
 
@@ -37,6 +39,7 @@ private:
     bool isFunction;
   };
   explicit Module(SourceText text);
+  std::shared_ptr<Module> importedModule(const std::string &name);
   void scan();
   void scanStatement(size_t begin, size_t end);
   void scanImport(size_t begin, size_t end);
@@ -49,6 +52,8 @@ private:
   std::vector<Token> tokens;
   std::map<std::string, Definition> definitions;
   std::map<std::string, std::pair<std::string, std::string>> imports; // module, member
+  std::shared_ptr<const Files> files;
+  std::map<std::string, std::shared_ptr<Module>> importedModules; // by path
   std::map<std::string, Value> resolved;
   std::map<std::string, std::shared_ptr<const FunctionDef>> functions;
   std::set<std::string> evaluating;

@@ -9,6 +9,7 @@
 #include <bit>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -118,6 +119,12 @@ inline std::string quoted(std::string_view text) {
 
 } // namespace detail
 
+/// A file whose text is at hand: what `from .module import name` of a kernel file can find.
+struct SourceFile {
+  std::string_view path;
+  std::string_view text;
+};
+
 /// A kernel; compiled at the first launch with new types, specialisations or constants.
 class Kernel {
 public:
@@ -127,11 +134,18 @@ public:
     check(tilery_function_load(path.c_str(), name.c_str(), &function));
     return Kernel(function);
   }
-  /// `name` in the text of a whole file; `path` names it in errors.
-  static Kernel fromText(std::string_view path, std::string_view text, std::string_view name) {
+  /// `name` in the text of a whole file; `path` names it in errors, and imports are looked up
+  /// relative to it, among `imported` before the disk.
+  static Kernel fromText(std::string_view path, std::string_view text, std::string_view name,
+                         std::span<const SourceFile> imported = {}) {
     std::string request = "{\"source\":" + detail::quoted(text) +
                           ",\"file\":" + detail::quoted(path) +
-                          ",\"line\":1,\"name\":" + detail::quoted(name) + ",\"bindings\":{}}";
+                          ",\"line\":1,\"name\":" + detail::quoted(name) +
+                          ",\"bindings\":{},\"files\":{";
+    for (const SourceFile &file : imported)
+      request += (request.back() == '{' ? "" : ",") + detail::quoted(file.path) + ":" +
+                 detail::quoted(file.text);
+    request += "}}";
     tilery_function *function = nullptr;
     check(tilery_function_create(request.c_str(), &function));
     return Kernel(function);

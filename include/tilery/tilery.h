@@ -158,7 +158,8 @@ TILERY_API tilery_status tilery_function_load(const char *path, const char *name
 /* From text with the names it uses (what Python's ty.jit calls). request JSON:
  * {"source": text of the def, decorators included, "file": path, "line": first line,
  *  "name": function name,
- *  "bindings": {name: binding}}   globals and closure values that the source names
+ *  "bindings": {name: binding},   globals and closure values that the source names
+ *  "files": {path: text}}         optional: what `from .module import name` finds, before the disk
  * binding: {"int": 3} {"float": 0.5} {"bool": true} {"str": "x"} {"none": null}
  *  {"dtype": "fp32"} {"tuple": [binding...]} {"module": "tilery.language"}
  *  {"builtin": "tilery.language.cdiv"} {"jit": {source, file, line, name, bindings}}

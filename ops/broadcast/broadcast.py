@@ -12,29 +12,7 @@ import tilery as ty
 import tilery.language as tl
 import tilery.language.device as dl
 
-
-@ty.jit
-def enter(entered, epoch):
-    """Tells every rank that this one has finished all launches before `epoch`."""
-    if tl.program_id(0) == 0:
-        for peer in range(0, dl.num_ranks()):
-            dl.notify(entered + dl.rank(), peer, signal=epoch, sig_op="set")
-
-
-@ty.jit
-def copy(destination, source, n, BLOCK: tl.constexpr):
-    """Copies `n` elements within this rank."""
-    lanes = tl.arange(0, BLOCK)
-    for start in range(0, n, BLOCK):
-        at = start + lanes
-        tl.store(destination + at, tl.load(source + at, mask=at < n), mask=at < n)
-
-
-@ty.jit
-def part_of(length, part):
-    """How many of `length` elements this instance moves, in parts of `part`."""
-    start = tl.program_id(0) * part
-    return tl.maximum(tl.minimum(part, length - start), 0)
+from ..parts import copy, enter, part_of
 
 
 @ty.jit
