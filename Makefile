@@ -57,10 +57,8 @@ bench: build ## measurements, JSON in bench/results/
 fuzz: setup ## the parser under libFuzzer for 10 minutes
 	utils/fuzz_frontend.sh
 
-asan: setup ## the C++ tests with address and undefined-behaviour sanitizers
-	cmake -S . -B build/asan $(CMAKE_FLAGS) -DCMAKE_BUILD_TYPE=RelWithDebInfo -DTILERY_SANITIZE=address,undefined
-	ninja -C build/asan -j $(JOBS)
-	ctest --test-dir build/asan --output-on-failure --no-tests=error
+asan: setup ## the tests of compiled code with address and undefined-behaviour sanitizers
+	JOBS=$(JOBS) utils/sanitize.sh
 
 clean:
 	rm -rf build dist

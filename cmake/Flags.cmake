@@ -8,6 +8,17 @@ if(LLD)
   endif()
 endif()
 if(TILERY_SANITIZE)
-  add_compile_options(-fsanitize=${TILERY_SANITIZE} -fno-omit-frame-pointer)
+  # A finding ends the program, so that it fails the test.
+  add_compile_options(-fsanitize=${TILERY_SANITIZE} -fno-sanitize-recover=undefined
+                      -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=${TILERY_SANITIZE})
+  if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+    # The runtime as a shared library: Python, which is not instrumented, loads it first.
+    execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-runtime-dir
+                    OUTPUT_VARIABLE TILERY_SANITIZER_DIR OUTPUT_STRIP_TRAILING_WHITESPACE)
+    add_link_options(-shared-libsan -Wl,-rpath,${TILERY_SANITIZER_DIR})
+    # The check reads the signature that clang writes before a function; the memory before a
+    # kernel that was compiled at run time may not even be mapped.
+    set(TILERY_CALLS_KERNELS -fno-sanitize=function)
+  endif()
 endif()
