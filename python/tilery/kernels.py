@@ -14,6 +14,7 @@ import threading
 from tilery import _capi, bindings, knobs, world as worlds
 from tilery.errors import ConfigError, LaunchError, nearest
 from tilery.interpreter import state
+from tilery.source import Source, lines_of
 
 # Launch keywords that are not parameters: compiler options, and how to launch.
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "debug",
@@ -86,56 +87,48 @@ class JITFunction:
         self.constant_flags = bytes(p.constexpr for p in self.parameters)
         self._positions = {name: i for i, name in enumerate(self.names)}
         self._lock = threading.Lock()
-        self._handle = 0
-        self._handles: list[int] = []
-        self._watched: list = []
+        self._lines = lines_of(fn)  # now: the file may change before the first launch
+        self._snapshot: bindings.Snapshot | None = None
+        self._handles: dict[bytes, int] = {}  # by request: a value that comes back finds its own
         self._records = None
         self._last = None  # (options, records) of the last launch, for ir and asm
 
     # -- source ------------------------------------------------------------------------------
 
     @functools.cached_property
-    def source(self) -> bindings.Source:
-        return bindings.Source(self.fn)
-
-    @property
-    def capture(self) -> bindings.Capture:
-        return bindings.Capture(self.fn, self.source.names())
+    def source(self) -> Source:
+        return Source(self.fn, self._lines)
 
     @functools.cached_property
     def written(self) -> set[str]:
         return bindings.written_parameters(self.source, self.names)
 
     def _native(self) -> int:
-        """The library's handle; made anew when a global that the source names has changed."""
-        handle = self._handle
-        if handle and not self._has_changed():
-            return handle
-        with self._lock:  # ranks are threads; the other one may have been quicker
-            if self._handle and not self._has_changed():
-                return self._handle
-            from tilery.records import Records
+        """The library's handle; another one when an outside value has changed."""
+        snapshot = self._snapshot
+        if snapshot is None or not snapshot.is_current():
+            with self._lock:  # ranks are threads; the other one may have been quicker
+                snapshot = self._snapshot
+                if snapshot is None or not snapshot.is_current():
+                    snapshot = self._snapshot = self._take_snapshot()
+        return snapshot.handle
 
-            watched = [entry for kernel in _reachable(self) for entry in kernel.capture.watched]
-            request = bindings.request(self)
-            handle = _capi.handle_from("function_create", _capi.encode(request))
-            # Another thread may be launching with the old handle, so it stays.
-            self._handles.append(handle)
-            self._records, self._watched = Records(self), watched
-            self._handle = handle  # last: whoever sees it sees the rest
-            return handle
+    def _take_snapshot(self) -> bindings.Snapshot:
+        from tilery.records import Records
 
-    def _has_changed(self) -> bool:
-        for source, name, value in self._watched:
-            now = source.get(name) if type(source) is dict else bindings.cell_value(source)
-            if now is not value:
-                return True
-        return False
+        self._records = self._records or Records(self)
+        snapshot = bindings.Snapshot(self)
+        request = _capi.encode(snapshot.request)
+        if request not in self._handles:
+            # Another thread may be launching with an older handle, so those stay.
+            self._handles[request] = _capi.handle_from("function_create", request)
+        snapshot.handle = self._handles[request]
+        return snapshot
 
     def __del__(self):
-        handles, self._handles = getattr(self, "_handles", None), []
+        handles, self._handles = getattr(self, "_handles", None), {}
         if handles and not sys.is_finalizing():
-            for handle in handles:
+            for handle in handles.values():
                 _capi.library().tilery_function_destroy(handle)
 
     # -- launch ------------------------------------------------------------------------------
@@ -187,11 +180,14 @@ class JITFunction:
         from tilery.interpreter.launch import Launch, as_kernel
         _check_grid(grid)
         launch = Launch(self.name, worlds.interpreter_world(), grid)
-        values = [launch.bind(p.name, self._array(p, value), p.constexpr)
-                  for p, value in zip(self.parameters, args)]
+        # A list, for arrays made on demand: they own the memory that the kernel works on.
+        arrays = [self._array(p, value) for p, value in zip(self.parameters, args)]
+        named = {p.name: launch.bind(p.name, value, p.constexpr)
+                 for p, value in zip(self.parameters, arrays)}
+        keywords = {p.name: named.pop(p.name) for p in self.parameters if p.keyword_only}
         if 0 not in grid:
             kernel = as_kernel(self.fn)
-            launch.run(lambda: kernel(*values))
+            launch.run(lambda: kernel(*named.values(), **keywords))
 
     def _array(self, parameter, value):
         if parameter.constexpr or value is None or isinstance(value, (int, float, tuple, list)):
@@ -286,16 +282,6 @@ class CompiledKernel:
 
 
 _MISSING = object()
-
-
-def _reachable(kernel, found=None) -> list:
-    found = [] if found is None else found
-    if kernel not in found:
-        found.append(kernel)
-        for value in kernel.capture.values.values():
-            if isinstance(value, JITFunction):
-                _reachable(value, found)
-    return found
 
 
 @functools.cache
