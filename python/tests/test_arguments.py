@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sources of arrays: NumPy scalars and views, DLPack, torch-like tensors, empty arrays."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from kernel_text import make
@@ -51,6 +54,40 @@ def test_sources(backend, wrap):
     x, out = np.arange(10, dtype=np.float32), np.zeros(10, np.float32)
     make(COPY)[(1,)](wrap(x), wrap(out), 10, BLOCK=16)
     np.testing.assert_array_equal(out, x)
+
+
+class MadeOnDemand:
+    """An array of which each request makes a copy, and which tells how many copies live."""
+
+    def __init__(self, array):
+        self.array, self.copies = array, []
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+    def __dlpack__(self, **options):
+        copy = self.array.copy()
+        self.copies.append(weakref.ref(copy))
+        return copy.__dlpack__(**options)
+
+
+def test_arrays_made_on_demand_live_as_long_as_the_launch(backend):
+    size = 1 << 16
+    x, out = MadeOnDemand(np.arange(size, dtype=np.float32)), np.zeros(size, np.float32)
+    make(COPY)[(1,)](x, out, size, BLOCK=size)
+    np.testing.assert_array_equal(out, x.array)
+    gc.collect()
+    assert x.copies and all(copy() is None for copy in x.copies)
+
+
+def test_the_converter_hands_over_the_owner(compiled):
+    kernel = make(COPY)
+    x = MadeOnDemand(np.zeros(4, np.float32))
+    kernel._native()
+    record, owner = kernel._records.make(x, 0)
+    assert len(record) == 24 and x.copies[0]() is not None
+    del owner
+    assert x.copies[0]() is None
 
 
 @pytest.mark.parametrize("device,wrap", [((2, 0), OnlyDlpack), ("cuda:0", TorchLike)])

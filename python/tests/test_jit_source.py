@@ -53,8 +53,9 @@ def kernel(out: {"any": dict}, a: (int) = 3, *, B: "tl.constexpr" = 4, C: Const 
     assert value_of(kernel) == 12
 
 
-@pytest.mark.parametrize("header", ["@ty.autotune([ty.Config({})], key=[])\n@ty.jit\ndef kernel(out):",
-                                    "@ty.jit\n# why\ndef kernel(\n    out: {},\n    a={1: 2}[1],\n):"])
+@pytest.mark.parametrize("header", [
+    "@ty.autotune([ty.Config({})], key=[])\n@ty.jit\ndef kernel(out):",
+    "@ty.jit\n# why\ndef kernel(\n    out: {},\n    a={1: 2}[1],\n):"])
 def test_places_in_the_body(compiled, header):
     with fails(ty.CompileError, rf"\.py:{header.count(chr(10)) + 2}:27: error", "unknown_name"):
         value_of(make(f"{header}\n    tl.store(out, 1 + 2 * unknown_name)\n"))

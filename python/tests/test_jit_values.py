@@ -123,7 +123,7 @@ class Thing:
 @pytest.mark.parametrize("expression,value,texts", [
     ("G(1)", plain, ["'G' is a Python function", "hint: add @ty.jit to 'plain'"]),
     ("G['a']", {"a": 1}, ["'G' is a dictionary", "hint: pass its values as tl.constexpr"]),
-    ("G.VALUE", Thing(), ["'G' is a Thing, which a kernel cannot use", "hint: kernels use numbers"]),
+    ("G.VALUE", Thing(), ["'G' is a Thing, which a kernel", "hint: kernels use numbers"]),
     ("G.VALUE", Thing, ["'G' is the class Thing"]),
     ("G", 2**64, ["'G' is 18446744073709551616, which does not fit in 64 bits"]),
     ("G", tl.constexpr(-2**63 - 1), ["'G' is -9223372036854775809, which does not fit"]),

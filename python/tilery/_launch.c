@@ -3,7 +3,9 @@
 /* The launch path: Python arguments to tilery_arg records, and the call without the GIL.
  *
  * Limited API of Python 3.11, so one binary serves later versions too. The library is not
- * linked: bind() gets the address of tilery_function_launch from ctypes.
+ * linked: bind() gets the address of tilery_function_launch from ctypes. Blocking calls run the
+ * handlers of Python's signals through check_signals(); what a handler raised is kept for
+ * take_interruption().
  */
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030b0000
@@ -28,6 +30,45 @@ static PyObject *bind(PyObject *self, PyObject *address) {
   Py_RETURN_NONE;
 }
 
+static unsigned long main_thread;
+static PyObject *interruption;
+
+/* For tilery_set_interrupt_check; Python runs signal handlers in its main thread only. */
+static int check_signals(void) {
+  if (PyThread_get_thread_ident() != main_thread)
+    return 0;
+  PyGILState_STATE state = PyGILState_Ensure();
+  int raised = PyErr_CheckSignals() < 0;
+  if (raised) {
+    PyObject *type, *trace, *before = interruption;
+    PyErr_Fetch(&type, &interruption, &trace);
+    PyErr_NormalizeException(&type, &interruption, &trace);
+    Py_XDECREF(type);
+    Py_XDECREF(trace);
+    Py_XDECREF(before);
+  }
+  PyGILState_Release(state);
+  return raised;
+}
+
+static PyObject *watch(PyObject *self, PyObject *thread) {
+  (void)self;
+  main_thread = PyLong_AsUnsignedLong(thread);
+  if (PyErr_Occurred())
+    return NULL;
+  return PyLong_FromVoidPtr((void *)(uintptr_t)check_signals);
+}
+
+static PyObject *take_interruption(PyObject *self, PyObject *unused) {
+  (void)self;
+  (void)unused;
+  if (!interruption || PyThread_get_thread_ident() != main_thread)
+    Py_RETURN_NONE;
+  PyObject *taken = interruption;
+  interruption = NULL;
+  return taken;
+}
+
 static void set(tilery_arg *arg, uint64_t bits, int kind, int dtype) {
   memset(arg, 0, sizeof *arg);
   arg->bits = bits;
@@ -36,24 +77,41 @@ static void set(tilery_arg *arg, uint64_t bits, int kind, int dtype) {
   arg->bytes = -1;
 }
 
-/* The record that Python's converter makes; 0 on success. */
-static int convert_slowly(PyObject *converter, PyObject *value, Py_ssize_t index,
-                          tilery_arg *arg) {
-  PyObject *record = PyObject_CallFunction(converter, "On", value, index);
-  if (!record)
-    return -1;
+/* What the launch must keep alive until it returns: pairs of a record and its memory's owner. */
+typedef struct {
+  PyObject *pairs[MAX_ARGS];
+  int count;
+} owners;
+
+static void release(owners *kept) {
+  while (kept->count > 0)
+    Py_DECREF(kept->pairs[--kept->count]);
+}
+
+/* Copies the record out of Python's (record, owner); 0 on success. */
+static int read_record(PyObject *pair, tilery_arg *arg) {
+  PyObject *record = PyTuple_GetItem(pair, 0);
   char *bytes;
   Py_ssize_t size;
-  int failed = PyBytes_AsStringAndSize(record, &bytes, &size) < 0;
-  if (!failed && size != (Py_ssize_t)sizeof *arg) {
+  if (!record || PyBytes_AsStringAndSize(record, &bytes, &size) < 0)
+    return -1;
+  if (size != (Py_ssize_t)sizeof *arg) {
     PyErr_Format(PyExc_SystemError, "an argument record has %zd bytes, needs %zd", size,
                  (Py_ssize_t)sizeof *arg);
-    failed = 1;
+    return -1;
   }
-  if (!failed)
-    memcpy(arg, bytes, sizeof *arg);
-  Py_DECREF(record);
-  return failed ? -1 : 0;
+  memcpy(arg, bytes, sizeof *arg);
+  return 0;
+}
+
+/* The record that Python's converter makes; 0 on success. */
+static int convert_slowly(PyObject *converter, PyObject *value, Py_ssize_t index, owners *kept,
+                          tilery_arg *arg) {
+  PyObject *pair = PyObject_CallFunction(converter, "On", value, index);
+  if (!pair)
+    return -1;
+  kept->pairs[kept->count++] = pair;
+  return read_record(pair, arg);
 }
 
 /* Integers of 32 and 64 bits; wider ones and unsigned ones go the slow way. */
@@ -115,7 +173,7 @@ static int convert_buffer(PyObject *value, tilery_arg *arg) {
 }
 
 static int convert(PyObject *converter, PyObject *value, Py_ssize_t index, int constant,
-                   tilery_arg *arg) {
+                   owners *kept, tilery_arg *arg) {
   if (PyLong_CheckExact(value) && convert_integer(value, constant, arg))
     return 0;
   if (PyFloat_CheckExact(value)) {
@@ -135,7 +193,7 @@ static int convert(PyObject *converter, PyObject *value, Py_ssize_t index, int c
   }
   if (!constant && convert_buffer(value, arg))
     return 0;
-  return convert_slowly(converter, value, index, arg);
+  return convert_slowly(converter, value, index, kept, arg);
 }
 
 static int read_grid(PyObject *grid, int64_t *extents) {
@@ -179,18 +237,26 @@ static PyObject *launch(PyObject *self, PyObject *const *values, Py_ssize_t coun
     return NULL;
   }
   tilery_arg args[MAX_ARGS];
+  owners kept;
+  kept.count = 0;
   for (Py_ssize_t i = 0; i < size; ++i)
-    if (convert(values[8], PyTuple_GetItem(values[6], i), i, flags[i], &args[i]) < 0)
+    if (convert(values[8], PyTuple_GetItem(values[6], i), i, flags[i], &kept, &args[i]) < 0) {
+      release(&kept);
       return NULL;
+    }
   tilery_status status;
   Py_BEGIN_ALLOW_THREADS
   status = entry(function, world, &how, args, (int32_t)size);
   Py_END_ALLOW_THREADS
+  release(&kept);
   return PyLong_FromLong(status);
 }
 
 static PyMethodDef methods[] = {
     {"bind", bind, METH_O, "bind(address): where tilery_function_launch is"},
+    {"watch", watch, METH_O, "watch(main thread) -> address for tilery_set_interrupt_check"},
+    {"take_interruption", take_interruption, METH_NOARGS,
+     "what a signal handler raised during a blocking call, or None"},
     {"launch", (PyCFunction)(void (*)(void))launch, METH_FASTCALL, "see the source"},
     {NULL, NULL, 0, NULL}};
 

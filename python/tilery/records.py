@@ -19,15 +19,16 @@ from tilery.language import dtypes
 from tilery.language.values import constexpr
 from tilery.tensor import Tensor
 
-# tilery_arg: bits, kind, dtype, symmetric, reserved, reserved2, bytes.
+# tilery_arg: bits, kind, dtype, symmetric, read_only, reserved, bytes.
 _RECORD = struct.Struct("<QBBBBIq")
 POINTER, INT, FLOAT, BOOL = 0, 1, 2, 3
 CONST_INT, CONST_FLOAT, CONST_BOOL, CONST_NONE, CONST_DTYPE, CONST_OTHER, DEFAULT = range(4, 11)
 _INT32, _INT64, _UINT64, _FP32, _FP64 = 3, 4, 8, 11, 12
 
 
-def _pack(bits: int, kind: int, dtype: int = 0, symmetric: int = 0, nbytes: int = -1) -> bytes:
-    return _RECORD.pack(bits & (2**64 - 1), kind, dtype, symmetric, 0, 0, nbytes)
+def _pack(bits: int, kind: int, dtype: int = 0, symmetric: int = 0, nbytes: int = -1,
+          read_only: bool = False) -> bytes:
+    return _RECORD.pack(bits & (2**64 - 1), kind, dtype, symmetric, read_only, 0, nbytes)
 
 
 def _double(value: float) -> int:
@@ -42,12 +43,28 @@ class Records:
 
     def pack(self, args) -> bytes:
         """The records of all arguments, one after the other."""
-        return b"".join(self.make(value, at) for at, value in enumerate(args))
+        return b"".join(self.make(value, at)[0] for at, value in enumerate(args))
 
-    def make(self, value, at: int) -> bytes:
-        """The record of argument number `at`."""
+    def make(self, value, at: int) -> tuple[bytes, object]:
+        """The record of argument number `at`, and what owns the memory that it names: whoever
+        uses the record keeps the owner."""
         if type(value) is Tensor:
-            return value.record()
+            return value.record(), value
+        array = self._array(value, at)
+        if array is None:
+            return self._number(value, at), None
+        return pointer(array), array.keep
+
+    def _array(self, value, at: int):
+        """The array argument that `value` is, or None for numbers and constants."""
+        parameter = self.kernel.parameters[at]
+        numbers = (constexpr, np.generic, int, float, str, tuple, list, dtypes.dtype)
+        if parameter.constexpr or value is None or isinstance(value, numbers):
+            return None
+        array = from_value(parameter.name, value)
+        return array
+
+    def _number(self, value, at: int) -> bytes:
         parameter = self.kernel.parameters[at]
         constant = parameter.constexpr
         if isinstance(value, constexpr):
@@ -62,28 +79,24 @@ class Records:
             return _integer(parameter.name, value, constant)
         if isinstance(value, float):
             return _pack(_double(value), CONST_FLOAT if constant else FLOAT, _FP32)
-        return self._other(parameter, value, constant)
+        return _other(parameter.name, value)
 
-    def _other(self, parameter, value, constant: bool) -> bytes:
-        if isinstance(value, dtypes.dtype):
-            return _pack(0, CONST_DTYPE, dtypes.CODES[value.name])
-        if constant or isinstance(value, (str, tuple, list)):
-            bound = binding(value)
-            if bound is None:
-                raise LaunchError(f"argument '{parameter.name}' is a {type(value).__name__}, which "
-                                  "cannot be a constant of a kernel")
-            return _pack(_interned(json.dumps(bound)), CONST_OTHER)
-        array = from_value(parameter.name, value)
-        if not array.writable and parameter.name in self.kernel.written:
-            raise LaunchError(f"argument '{parameter.name}' is read-only and the kernel writes to "
-                              "it; pass a writable copy")
-        return pointer(array)
+
+def _other(name: str, value) -> bytes:
+    """The record of a constant that is no number."""
+    if isinstance(value, dtypes.dtype):
+        return _pack(0, CONST_DTYPE, dtypes.CODES[value.name])
+    bound = binding(value)
+    if bound is None:
+        raise LaunchError(f"argument '{name}' is a {type(value).__name__}, which cannot be a "
+                          "constant of a kernel")
+    return _pack(_interned(json.dumps(bound)), CONST_OTHER)
 
 
 def pointer(array) -> bytes:
     """The record of an array argument."""
     return _pack(array.address, POINTER, dtypes.CODES[array.dtype.name], int(array.symmetric),
-                 array.nbytes)
+                 array.nbytes, not array.writable)
 
 
 def _integer(name: str, value: int, constant: bool) -> bytes:

@@ -82,8 +82,11 @@ class Source:
         return [name for name, (_, default) in self.arguments.items()
                 if default is not None and not _is_literal(default)]
 
-    def for_front_end(self, parameters, members: list[tuple[ast.Attribute, str]]) -> tuple[str, int]:
-        """The text for the front end and its first line; `members` get the names given."""
+    def for_front_end(self, parameters, members) -> tuple[str, int]:
+        """The text for the front end and its first line.
+
+        members: pairs of an attribute's node and the name that stands for it.
+        """
         text = _Edited(self.text)
         for parameter in parameters:
             argument, _ = self.arguments[parameter.name]
