@@ -7,9 +7,12 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import functools
-import itertools
+import operator
 import sys
 import threading
+import types
+
+import numpy as np
 
 from tilery import _capi, bindings, knobs, world as worlds
 from tilery.errors import ConfigError, LaunchError, nearest
@@ -17,8 +20,7 @@ from tilery.interpreter import state
 from tilery.source import Source, lines_of
 
 # Launch keywords that are not parameters: compiler options, and how to launch.
-OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "debug",
-           "sanitize_overflow")
+OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "debug")
 LAUNCH_KEYWORDS = ("stream", "timeout", "grid", "warmup")
 _interpret: contextvars.ContextVar = contextvars.ContextVar("tilery_interpret", default=None)
 
@@ -73,7 +75,30 @@ def jit(fn=None, *, do_not_specialize=(), **ignored):
     if unknown:
         name = sorted(unknown)[0]
         raise ConfigError(f"ty.jit has no option '{name}'; {nearest(name, ['do_not_specialize'])}")
-    return JITFunction(fn, do_not_specialize)
+    if not isinstance(fn, types.FunctionType):
+        raise ConfigError("ty.jit makes kernels of Python functions (def), not of "
+                          f"{_described(fn)}")
+    if isinstance(do_not_specialize, (str, int)):
+        raise ConfigError(f"do_not_specialize is a list of parameters, got {do_not_specialize!r}")
+    kernel = JITFunction(fn, do_not_specialize)
+    _check_parameters_exist(kernel, do_not_specialize)
+    return kernel
+
+
+def _described(value) -> str:
+    kind = "the class" if isinstance(value, type) else f"the {type(value).__name__}"
+    name = getattr(value, "__name__", None) or repr(value)
+    return f"{kind} '{name}'"
+
+
+def _check_parameters_exist(kernel, do_not_specialize) -> None:
+    for entry in do_not_specialize:
+        if isinstance(entry, str) and entry not in kernel.names:
+            raise ConfigError(f"do_not_specialize: kernel '{kernel.name}' has no parameter "
+                              f"'{entry}'; {nearest(entry, kernel.names)}")
+        if isinstance(entry, int) and not 0 <= entry < len(kernel.names):
+            raise ConfigError(f"do_not_specialize: kernel '{kernel.name}' has no parameter number "
+                              f"{entry}; it has {len(kernel.names)}")
 
 
 class JITFunction:
@@ -153,8 +178,8 @@ class JITFunction:
         options, stream, timeout = 0, 0, -1.0
         if kwargs or len(args) != len(self.names):
             args, chosen = self._bind(args, kwargs)
-            stream = int(chosen.pop("stream", None) or 0)
-            timeout = float(chosen.pop("timeout", -1.0))
+            stream = _number("stream", chosen.pop("stream", None) or 0, int)
+            timeout = _number("timeout", chosen.pop("timeout", -1.0), float)
             options = chosen
         if type(grid) is not tuple or len(grid) != 3:
             grid = self._grid(grid, args)
@@ -171,8 +196,13 @@ class JITFunction:
         options = _options(options) if options else 0
         records = self._records
         self._last = (options, args)
-        status = _launcher().launch(handle, world.handle if world is not None else 0, grid, options,
-                                    stream, timeout, args, self.constant_flags, records.make)
+        try:
+            status = _launcher().launch(handle, world.handle if world is not None else 0, grid,
+                                        options, stream, timeout, args, self.constant_flags,
+                                        records.make)
+        except (TypeError, OverflowError):
+            _check_grid(grid)
+            raise
         if status:
             _capi.check(status)
 
@@ -231,7 +261,9 @@ class JITFunction:
         grid = grid if isinstance(grid, (tuple, list)) else (grid,)
         if not 1 <= len(grid) <= 3:
             raise LaunchError(f"a grid has 1 to 3 extents, got {len(grid)}")
-        return tuple(int(n) for n in itertools.chain(grid, (1,) * (3 - len(grid))))
+        grid = (*grid, *(1,) * (3 - len(grid)))
+        _check_grid(grid)
+        return tuple(map(operator.index, grid))
 
     # -- inspection -----------------------------------------------------------------------------
 
@@ -295,13 +327,33 @@ def _interned(text: bytes) -> int:
 
 
 def _options(chosen: dict) -> int:
-    chosen = {key: value for key, value in chosen.items() if key in OPTIONS}
-    return _interned(_capi.encode(dict(sorted(chosen.items())))) if chosen else 0
+    chosen = {key: _json_value(key, value) for key, value in sorted(chosen.items())
+              if key in OPTIONS}
+    return _interned(_capi.encode(chosen)) if chosen else 0
+
+
+def _json_value(name: str, value):
+    """An option's value as the library reads it; its kind is checked there."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if value is not None and not isinstance(value, (bool, int, float, str)):
+        raise ConfigError(f"launch option '{name}' must be a number or a flag, not a "
+                          f"{type(value).__name__}")
+    return value
+
+
+def _number(name: str, value, kind):
+    try:
+        return kind(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ConfigError(f"launch option '{name}' must be a number, got {value!r}") from None
 
 
 def _check_grid(grid) -> None:
     for extent in grid:
-        if not 0 <= extent < 1 << 31:
+        try:
+            number = operator.index(extent)
+        except TypeError:
+            raise LaunchError(f"a grid's extents are integers, got {extent!r} "
+                              f"({type(extent).__name__})") from None
+        if not 0 <= number < 1 << 31:
             raise LaunchError(f"grid {tuple(grid)} is out of range; extents are 0 to {2**31 - 1}")
-
-
