@@ -4,6 +4,7 @@
 #include "capi/bindings.h"
 #include "capi/function.h"
 #include "capi/kernel_cache.h"
+#include "compiler/Dialect/Core/Analysis/WrittenArguments.h"
 #include "compiler/Pipeline/Lower.h"
 #include "compiler/Target/Cpu/CpuTarget.h"
 #include "runtime/base/knobs.h"
@@ -135,6 +136,16 @@ std::string textAt(const SourceText &source, const SourceSite &site) {
   return line.drop_front(std::min<size_t>(std::max(site.column - 1, 0), line.size())).rtrim().str();
 }
 
+// Arguments of the function are the run-time parameters in order.
+void findWritten(tilery_kernel &kernel, mlir::ModuleOp module) {
+  llvm::BitVector arguments =
+      core::writtenArguments(*module.getOps<mlir::func::FuncOp>().begin());
+  kernel.written.resize(kernel.specs.size());
+  for (unsigned argument = 0, i = 0; i < kernel.specs.size(); ++i)
+    if (!kernel.specs[i].constant && arguments.test(argument++))
+      kernel.written.set(i);
+}
+
 void fillImage(tilery_kernel &kernel, const KernelInfo &info, const SourceText &source) {
   rt::KernelImage &image = kernel.image;
   image.name = info.name;
@@ -189,6 +200,7 @@ std::unique_ptr<tilery_kernel> capi::compileKernel(const tilery_function &functi
   kernel->specs = std::move(specs);
   Generated generated(function, kernel->specs);
   kernel->key = cacheKey(printWithPlaces(*generated.module), hostTarget());
+  findWritten(*kernel, *generated.module);
   std::optional<CompiledCode> code = loadCached(kernel->key);
   kernel->cached = code.has_value();
   if (!code) {

@@ -9,6 +9,8 @@
 #include "capi/world.h"
 #include "runtime/launch/launch.h"
 
+#include <optional>
+
 using namespace tilery;
 using namespace tilery::capi;
 using frontend::FunctionDef;
@@ -79,6 +81,16 @@ std::string describe(const FunctionDef &definition, const std::vector<ParameterI
   return text;
 }
 
+void refuseReadOnly(const tilery_kernel &kernel, const tilery_function &function,
+                    std::span<const tilery_arg> args) {
+  for (size_t i = 0; i < args.size(); ++i)
+    if (args[i].kind == TILERY_ARG_POINTER && args[i].read_only && kernel.written.test(unsigned(i)))
+      rt::raise(TILERY_LAUNCH_ERROR,
+                "argument '{}' of '{}' is read-only, but the kernel writes it\n"
+                "hint: pass a writable copy",
+                function.parameters[i].name, kernel.image.name);
+}
+
 tilery_function *makeFunction(std::shared_ptr<Module> module, const std::string &name) {
   auto function = std::make_unique<tilery_function>();
   function->value = {module->function(name), module};
@@ -127,9 +139,13 @@ tilery_status tilery_function_launch(tilery_function *function, tilery_world *wo
   return guardedCompile([&] {
     require(function, "the function");
     require(launch, "the launch");
-    rt::World *ranks = world ? world->world.get() : nullptr;
+    std::optional<capi::WorldUse> use;
+    if (world)
+      use.emplace(*world);
+    rt::World *ranks = use ? use->get() : nullptr;
     std::span<const tilery_arg> given(args, size_t(num_args));
     tilery_kernel &kernel = specialise(*function, ranks, launch->options, given);
+    refuseReadOnly(kernel, *function, given);
     ArgumentSlots slots(kernel, *function, given);
     rt::launchKernel(ranks, kernel.image, {launch->grid[0], launch->grid[1], launch->grid[2]},
                      slots.data(), {launch->timeout_s});

@@ -5,6 +5,7 @@
 
 #include "compiler/Frontend/Generator.h"
 #include "compiler/Target/Cpu/Jit.h"
+#include "llvm/ADT/BitVector.h"
 #include "runtime/launch/kernel_image.h"
 #include "tilery/tilery.h"
 
@@ -36,6 +37,8 @@ struct tilery_kernel {
   tilery::rt::KernelImage image;
   /// Which parameters have an argument slot, in order.
   std::vector<int32_t> runTimeParameters;
+  /// Which parameters' memory the kernel may write.
+  llvm::BitVector written;
   std::map<std::string, std::string> texts; // by stage, made when asked for
 };
 

@@ -4,6 +4,7 @@
 #include "ops/registry.h"
 
 #include <array>
+#include <span>
 
 // Defined by the C interface: keeps the message of tilery_error_message().
 namespace tilery::capi {
@@ -70,6 +71,58 @@ static void checkTensor(const Op &op, const std::string &name, const tilery_tens
     fail("is misaligned; its address must be a multiple of " + std::to_string(size));
 }
 
+// By convention outputs are called so, in every operator.
+static bool isOutput(const std::string &name) {
+  return name == "c" || name == "out" || name == "y" || name == "gathered";
+}
+
+// Row by row, or through staging: the output may be the input itself.
+static bool worksInPlace(const Op &op) {
+  return op.name == "softmax" || op.name == "rms_norm" || op.name == "layer_norm" ||
+         op.name == "all_reduce";
+}
+
+// Addresses from the first to one past the last element.
+static std::pair<uintptr_t, uintptr_t> extentOf(const tilery_tensor &tensor) {
+  auto begin = reinterpret_cast<uintptr_t>(tensor.data);
+  if (elements(tensor) == 0)
+    return {begin, begin};
+  int64_t last = 0;
+  for (int dim = 0; dim < tensor.rank; ++dim)
+    last += (tensor.shape[dim] - 1) * stride(tensor, dim);
+  return {begin, begin + uintptr_t(last + 1) *
+                             uintptr_t(tilery_dtype_size(static_cast<tilery_dtype>(tensor.dtype)))};
+}
+
+// Elements of an output at one address would be written by several instances at once.
+static bool repeatsElements(const tilery_tensor &tensor) {
+  for (int dim = 0; dim < tensor.rank; ++dim)
+    if (tensor.shape[dim] > 1 && stride(tensor, dim) == 0)
+      return elements(tensor) > 0;
+  return false;
+}
+
+static void checkOutput(const Op &op, const std::vector<std::string> &names,
+                        std::span<const tilery_tensor> tensors, size_t output) {
+  auto fail = [&](const std::string &what) {
+    throw Error(Kind::Launch, op.name + ": '" + names[output] + "' " + what);
+  };
+  const tilery_tensor &written = tensors[output];
+  if (written.read_only)
+    fail("is read-only, but the operator writes it");
+  if (repeatsElements(written))
+    fail("has a stride of 0: its elements share memory");
+  auto [begin, end] = extentOf(written);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (i == output || tensors[i].rank < 0)
+      continue;
+    auto [from, to] = extentOf(tensors[i]);
+    bool same = from == begin && to == end;
+    if (from < end && begin < to && !(same && worksInPlace(op)))
+      fail("shares memory with '" + names[i] + "', which the operator still reads");
+  }
+}
+
 void call(const std::string &name, tilery_world *world, const tilery_tensor *tensors, int count,
           const char *optionsJson) {
   const Op &op = find(name);
@@ -96,6 +149,9 @@ void call(const std::string &name, tilery_world *world, const tilery_tensor *ten
       checkTensor(op, names[i], tensors[i]);
     else if (i < int(required))
       throw Error(Kind::Launch, name + ": '" + names[i] + "' is missing");
+  for (size_t i = 0; i < size_t(count); ++i)
+    if (tensors[i].rank >= 0 && isOutput(names[i]))
+      checkOutput(op, names, {tensors, size_t(count)}, i);
   Call run(name, world, {tensors, size_t(count)}, names,
            Options::parse(name, optionsJson, op.options));
   op.run(run);

@@ -45,7 +45,7 @@ static Value shapeTuple(ArrayRef<int64_t> shape) {
 }
 
 Value Generator::tileAttribute(const Tile &tile, const std::string &name) {
-  if (name == "dtype")
+  if (name == "dtype" || name == "type")
     return TypeValue{tile.element};
   if (name == "shape")
     return shapeTuple(tile.shape());

@@ -80,16 +80,12 @@ Value Generator::callBuiltin(const Builtin &builtin, std::vector<Value> given,
   return builtin.emit(*this, arguments);
 }
 
-static bool isConstexpr(const Parameter &parameter) {
-  auto *attribute = llvm::dyn_cast_or_null<AttributeExpr>(parameter.annotation.get());
-  auto *name = llvm::dyn_cast_or_null<NameExpr>(parameter.annotation.get());
-  return (attribute && attribute->name == "constexpr") || (name && name->name == "constexpr");
-}
-
 Value Generator::defaultOf(const Parameter &parameter) {
   return evaluateConstant(*frame->module, *parameter.defaultValue);
 }
 
+// tl.constexpr in a callee's signature is not enforced, as in Triton: a call is inlined, and what
+// is constant stays so.
 void Generator::bindParameters(const FunctionDef &definition, std::vector<Value> given,
                                const Keywords &keywords, Scope &scope) {
   size_t next = 0;
@@ -114,10 +110,6 @@ void Generator::bindParameters(const FunctionDef &definition, std::vector<Value>
     } else {
       fail("'" + definition.name + "' needs the argument '" + parameter.name + "'");
     }
-    if (isConstexpr(parameter) && value.tile())
-      throw CompileError(range(), "argument '" + parameter.name + "' of '" + definition.name +
-                                      "' must be a constant, not " + value.describe())
-          .note(parameter.range, "it is a tl.constexpr parameter");
     value.assigned = parameter.range;
     scope.names[parameter.name] = std::move(value);
   }

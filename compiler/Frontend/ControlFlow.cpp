@@ -342,33 +342,55 @@ Generator::Flow Generator::runStaticFor(const ForStmt &stmt, const RangeValue &r
   return Flow::Next;
 }
 
-// A loop downwards counts its turns upwards: scf.for needs a positive step.
-static std::pair<Tile, int64_t> turnCount(Generator &gen, Tile start, Tile end, int64_t step) {
-  Tile distance = gen.arithmetic(BinaryOp::Sub, start, end);
+// How a loop runs: the bounds of its scf.for, in 64 bits so that the index never wraps, and for
+// steps that are not positive constants the first value and the step of what the user sees.
+struct Generator::LoopBounds {
+  Tile begin, end, step;
+  std::optional<std::pair<Tile, Tile>> counted; // origin and step: index = origin + turn * step
+};
+
+// Turns of range(start, end, step) for a step of either sign: ceil((end - start) / step), or 0.
+static Tile turnCount(Generator &gen, Tile start, Tile end, Tile step) {
+  auto number = [&](int64_t value) { return gen.integer(value, DType::Int64); };
+  Tile down = gen.comparison(CompareOp::LT, step, number(0));
+  auto either = [&](Tile a, Tile b) { return *gen.select(down, a, b).tile(); };
+  Tile distance = either(gen.arithmetic(BinaryOp::Sub, start, end),
+                         gen.arithmetic(BinaryOp::Sub, end, start));
+  Tile size = either(gen.arithmetic(BinaryOp::Sub, number(0), step), step);
   Tile rounded = gen.arithmetic(BinaryOp::Add, distance,
-                                gen.integer(-step - 1, start.element.dtype));
-  return {gen.arithmetic(BinaryOp::FloorDiv, rounded, gen.integer(-step, start.element.dtype)), step};
+                                gen.arithmetic(BinaryOp::Sub, size, number(1)));
+  return gen.maximum(gen.arithmetic(BinaryOp::FloorDiv, rounded, size), number(0), false);
+}
+
+Generator::LoopBounds Generator::loopBounds(const RangeValue &range) {
+  Tile start = cast(scalarInt(range.bounds[0], "a bound of range"), DType::Int64);
+  Tile end = cast(scalarInt(range.bounds[1], "a bound of range"), DType::Int64);
+  Tile step = cast(scalarInt(range.bounds[2], "the step of range"), DType::Int64);
+  std::optional<__int128> constant = range.bounds[2].asInt();
+  if (constant && *constant == 0)
+    fail("the step of a range must not be 0");
+  if (constant && *constant > 0)
+    return {start, end, step, std::nullopt};
+  if (!constant) {
+    Tile valid = comparison(CompareOp::NE, step, integer(0, DType::Int64));
+    core::AssertOp::create(builder, loc(), valid.value, "the step of a range is 0");
+  }
+  return {integer(0, DType::Int64), turnCount(*this, start, end, step), integer(1, DType::Int64),
+          std::pair(start, step)};
+}
+
+// The type of the loop variable: int32 unless a bound is wider.
+static DType indexType(Generator &gen, const RangeValue &range) {
+  DType type = DType::Int32;
+  for (const Value &bound : range.bounds)
+    if (auto common = promote(type, gen.scalarInt(bound, "a bound of range").element.dtype, false))
+      type = *common;
+  return type;
 }
 
 void Generator::runDynamicFor(const ForStmt &stmt, const RangeValue &range) {
-  DType type = DType::Int32;
-  std::vector<Tile> bounds;
-  for (const Value &bound : range.bounds) {
-    bounds.push_back(scalarInt(bound, "a bound of range"));
-    if (std::optional<DType> common = promote(type, bounds.back().element.dtype, false))
-      type = *common;
-  }
-  for (Tile &bound : bounds)
-    bound = cast(bound, type);
-  std::optional<__int128> step = range.bounds[2].asInt();
-  if (step && *step == 0)
-    fail("the step of a range must not be 0");
-  Tile origin = bounds[0];
-  bool down = step && *step < 0;
-  if (down) {
-    Tile count = turnCount(*this, bounds[0], bounds[1], int64_t(*step)).first;
-    bounds = {integer(0, type), count, integer(1, type)};
-  }
+  DType type = indexType(*this, range);
+  LoopBounds bounds = loopBounds(range);
   std::vector<std::string> assigned = assignedNames(stmt.body);
   std::vector<std::string> carried = carriedNames(assigned);
   std::vector<Tile> initial = carriedTiles(carried);
@@ -376,8 +398,8 @@ void Generator::runDynamicFor(const ForStmt &stmt, const RangeValue &range) {
   std::vector<mlir::Value> operands;
   for (const Tile &tile : initial)
     operands.push_back(tile.value);
-  auto loop = scf::ForOp::create(builder, loc(), bounds[0].value, bounds[1].value, bounds[2].value,
-                                 operands);
+  auto loop = scf::ForOp::create(builder, loc(), bounds.begin.value, bounds.end.value,
+                                 bounds.step.value, operands);
   for (const auto &[hint, value] : range.hints)
     loop->setAttr("core." + hint, builder.getI32IntegerAttr(int32_t(value)));
   {
@@ -386,10 +408,11 @@ void Generator::runDynamicFor(const ForStmt &stmt, const RangeValue &range) {
       loop.getBody()->getTerminator()->erase();
     builder.setInsertionPointToEnd(loop.getBody());
     bindCarried(carried, loop.getRegionIterArgs(), initial);
-    Tile index{loop.getInductionVar(), {ElementType::Kind::Scalar, type}};
-    if (down)
-      index = arithmetic(BinaryOp::Add, origin,
-                         arithmetic(BinaryOp::Mul, index, integer(int64_t(*step), type)));
+    Tile index{loop.getInductionVar(), {ElementType::Kind::Scalar, DType::Int64}};
+    if (bounds.counted)
+      index = arithmetic(BinaryOp::Add, bounds.counted->first,
+                         arithmetic(BinaryOp::Mul, index, bounds.counted->second));
+    index = cast(index, type);
     assign(*stmt.target, index);
     ++frame->loops;
     runBlock(stmt.body, 0, nullptr);

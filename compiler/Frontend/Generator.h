@@ -159,6 +159,8 @@ private:
   Flow runDynamicIf(const IfStmt &stmt, Tile condition, const Continuation *rest);
   Flow runFor(const ForStmt &stmt);
   Flow runStaticFor(const ForStmt &stmt, const RangeValue &range);
+  struct LoopBounds;
+  LoopBounds loopBounds(const RangeValue &range);
   void runDynamicFor(const ForStmt &stmt, const RangeValue &range);
   void runWhile(const WhileStmt &stmt);
   /// Builds an scf.if from two generated branches and merges `names` and the return value.

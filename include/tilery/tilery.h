@@ -98,6 +98,15 @@ TILERY_API int32_t tilery_world_rank(const tilery_world *world);
 TILERY_API int32_t tilery_world_size(const tilery_world *world);
 /* Collective. Idempotent; never waits for a peer that is gone. Frees the handle. */
 TILERY_API tilery_status tilery_world_finalize(tilery_world *world);
+/* The two halves of tilery_world_finalize, for callers whose threads or views of symmetric memory
+ * may outlive the world. Leaving waits for the calls in flight; later calls give a
+ * TILERY_LAUNCH_ERROR, and the memory of all ranks stays mapped until the handle is destroyed. */
+TILERY_API tilery_status tilery_world_leave(tilery_world *world);
+TILERY_API void tilery_world_destroy(tilery_world *world);
+/* Blocking calls ask `check` about ten times a second, from the thread that waits; when it is not
+ * 0, the world fails and the call ends with a TILERY_LAUNCH_ERROR. For hosts that handle signals
+ * outside the signal handler. Null: nobody is asked. */
+TILERY_API void tilery_set_interrupt_check(int (*check)(void));
 /* Host barrier over all ranks. timeout_s < 0: the world's timeout; 0: none. */
 TILERY_API tilery_status tilery_world_barrier(tilery_world *world, double timeout_s);
 /* Collective: every rank gets all ranks' `bytes` bytes, in rank order, in `received`
@@ -125,6 +134,10 @@ TILERY_API const char *tilery_world_trace_summary(tilery_world *world);
  * to 4096 bytes. bytes may be 0. `label` names the object in errors. */
 TILERY_API tilery_status tilery_symmetric_alloc(tilery_world *world, size_t bytes,
                                                 const char *label, void **pointer);
+/* The ranks must agree on `type` too, such as "float32[4, 8]"; errors list the differing ones. */
+TILERY_API tilery_status tilery_symmetric_alloc_typed(tilery_world *world, size_t bytes,
+                                                      const char *label, const char *type,
+                                                      void **pointer);
 TILERY_API tilery_status tilery_symmetric_free(tilery_world *world, void *pointer);
 /* 1 when [pointer, pointer + bytes) lies in one live symmetric object of this rank. */
 TILERY_API int32_t tilery_symmetric_contains(const tilery_world *world, const void *pointer,
@@ -193,8 +206,8 @@ typedef struct tilery_arg {
   uint8_t kind;      /* tilery_arg_kind */
   uint8_t dtype;     /* tilery_dtype */
   uint8_t symmetric; /* 1: must lie in the symmetric heap (checked); 0: found out by address */
-  uint8_t reserved;
-  uint32_t reserved2;
+  uint8_t read_only; /* 1: a kernel that may write it is refused */
+  uint32_t reserved;
   int64_t bytes; /* pointers: extent of the memory behind it in bytes, -1 if unknown */
 } tilery_arg;
 
@@ -253,6 +266,7 @@ typedef struct tilery_tensor {
   const int64_t *strides; /* in elements; null: contiguous */
   int32_t rank;
   int32_t dtype;
+  int32_t read_only; /* 1: refused as an output */
 } tilery_tensor;
 
 /* JSON: [{"name","summary","tensors":[names],"options":{name:default}}] */

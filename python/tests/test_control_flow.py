@@ -201,3 +201,28 @@ def kernel(out, scale, wide):
     tl.store(out + 1, wide)
 ''')[(1,)](out, 0.1, np.float64(1e-3))
     np.testing.assert_array_equal(out, np.float32([np.float32(0.1) * 2, 1e-3]))
+
+
+COUNT = """@ty.jit
+def kernel(out, a, b, c):
+    n = 0
+    for i in range(a, b, c):
+        n += 1
+        tl.store(out + n, i)
+    tl.store(out, n)
+"""
+
+
+@pytest.mark.parametrize("bounds", [
+    (10, 0, -3), (0, 10, 3), (2**31 - 3, 2**31 - 1, 16), (5, 5, 1), (0, -5, 2), (-5, 5, 3),
+    (2**33, 2**33 + 5, 2), (3, -4, -2), (10, 0, 3)])
+def test_ranges_with_run_time_steps_are_pythons(backend, bounds):
+    """Steps of either sign, and bounds where the next index would not fit int32."""
+    out = np.zeros(32, np.int64)
+    make(COUNT)[(1,)](out, *bounds)
+    assert out[1:1 + out[0]].tolist() == list(range(*bounds))
+
+
+def test_a_run_time_step_of_zero_is_an_error(compiled):
+    with pytest.raises(ty.LaunchError, match="the step of a range is 0"):
+        make(COUNT)[(1,)](np.zeros(8, np.int64), 0, 5, 0)

@@ -9,6 +9,7 @@ import functools
 import importlib.machinery
 import importlib.util
 import json
+import threading
 from ctypes import POINTER, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint64, c_void_p
 from pathlib import Path
 
@@ -22,7 +23,7 @@ class TensorRecord(ctypes.Structure):
     """tilery_tensor."""
 
     _fields_ = [("data", c_void_p), ("shape", POINTER(c_int64)), ("strides", POINTER(c_int64)),
-                ("rank", c_int32), ("dtype", c_int32)]
+                ("rank", c_int32), ("dtype", c_int32), ("read_only", c_int32)]
 
 
 _STATUS = c_int32
@@ -37,12 +38,15 @@ _FUNCTIONS = {
     "group_destroy": (None, [c_void_p]),
     "world_rank": (c_int32, [c_void_p]),
     "world_size": (c_int32, [c_void_p]),
-    "world_finalize": (_STATUS, [c_void_p]),
+    "world_leave": (_STATUS, [c_void_p]),
+    "world_destroy": (None, [c_void_p]),
+    "set_interrupt_check": (None, [c_void_p]),
     "world_barrier": (_STATUS, [c_void_p, c_double]),
     "world_all_gather_bytes": (_STATUS, [c_void_p, c_char_p, c_char_p, c_size_t]),
     "world_describe": (c_char_p, [c_void_p]),
     "world_trace_summary": (c_char_p, [c_void_p]),
-    "symmetric_alloc": (_STATUS, [c_void_p, c_size_t, c_char_p, POINTER(c_void_p)]),
+    "symmetric_alloc_typed": (_STATUS, [c_void_p, c_size_t, c_char_p, c_char_p,
+                                        POINTER(c_void_p)]),
     "symmetric_free": (_STATUS, [c_void_p, c_void_p]),
     "symmetric_contains": (c_int32, [c_void_p, c_void_p, c_size_t]),
     "symmetric_at": (_STATUS, [c_void_p, c_void_p, c_int32, POINTER(c_void_p)]),
@@ -115,6 +119,8 @@ def launcher():
             loader.exec_module(module)
             entry = ctypes.cast(library().tilery_function_launch, c_void_p).value
             module.bind(entry)
+            watched = module.watch(threading.main_thread().ident)
+            library().tilery_set_interrupt_check(watched)
             return module
     raise ConfigError(f"_launch.abi3.so was not found in {', '.join(map(str, places))}; "
                       "build it with `make`")
@@ -126,8 +132,12 @@ def message() -> str:
 
 
 def check(status: int) -> None:
-    """Raises the error that a status other than 0 stands for."""
+    """Raises the error that a status other than 0 stands for, or what a signal handler raised
+    while the call waited."""
     if status:
+        raised = launcher().take_interruption() if launcher.cache_info().currsize else None
+        if raised is not None:
+            raise raised
         kind = KINDS[status] if 0 < status < len(KINDS) else InternalError
         raise kind(message())
 

@@ -68,6 +68,7 @@ def _fill(record, name: str, value):
     arrays = ((ctypes.c_int64 * len(shape))(*shape), (ctypes.c_int64 * len(shape))(*strides))
     record.data, record.shape, record.strides = argument.address, arrays[0], arrays[1]
     record.rank, record.dtype = len(shape), CODES[argument.dtype.name]
+    record.read_only = not argument.writable
     return argument, arrays
 
 

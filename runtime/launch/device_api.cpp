@@ -56,6 +56,8 @@ static void wait(tilery_instance *abi, const uint64_t *signal, int64_t count, ui
   guarded(self, site, [&] {
     if (compare < TILERY_CMP_EQ || compare > TILERY_CMP_GE)
       raise(TILERY_LAUNCH_ERROR, "{} is not a comparison for a wait", compare);
+    if (count < 0)
+      raise(TILERY_LAUNCH_ERROR, "a wait for {} signals: the count must not be negative", count);
     if (count > 0)
       checkRemote(self, signal, count * 8, self.launch->rank(), "the signal of the wait");
     self.wait({signal, count, value, compare}, site);

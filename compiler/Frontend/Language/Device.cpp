@@ -13,8 +13,18 @@ static mlir::Value scalar(Generator &gen, const Value &value, DType type, const 
   return gen.cast(gen.scalarInt(value, what), type).value;
 }
 
+// A rank outside int32 must not wrap to one that exists: it becomes the nearest int32, which the
+// runtime refuses.
 static mlir::Value rankOf(Generator &gen, const Value &value, const std::string &what) {
-  return scalar(gen, value, DType::Int32, "the rank of " + what);
+  Tile rank = gen.scalarInt(value, "the rank of " + what);
+  if (bitWidth(rank.element.dtype) >= 32 && rank.element.dtype != DType::Int32) {
+    if (rank.element.dtype == DType::UInt64) // the top half is out of range either way
+      rank = gen.minimum(rank, gen.number(Int{INT64_MAX}, DType::UInt64), false);
+    rank = gen.cast(rank, DType::Int64);
+    rank = gen.minimum(rank, gen.integer(INT32_MAX, DType::Int64), false);
+    rank = gen.maximum(rank, gen.integer(INT32_MIN, DType::Int64), false);
+  }
+  return gen.cast(rank, DType::Int32).value;
 }
 
 // A member of one enumeration, or its name; members of another are refused (language.md, 3).
@@ -106,6 +116,8 @@ static Value notify(Generator &gen, Arguments &args) {
 
 static Value wait(Generator &gen, Arguments &args) {
   mlir::Value signal = signalOf(gen, args[0], "dl.wait");
+  if (args[1].asInt() && *args[1].asInt() < 0)
+    gen.fail("the count of dl.wait is " + toString(*args[1].asInt()) + ", it must not be negative");
   mlir::Value count = scalar(gen, args[1], DType::Int64, "the count of dl.wait");
   mlir::Value value = scalar(gen, args[4], DType::Int64, "waitValue");
   std::string semantic = gen.constantString(args[3], "the semantic of dl.wait");

@@ -11,13 +11,13 @@ namespace tilery::frontend {
 
 static constexpr const char *language = "tilery.language";
 
-// Floats as they are, integers as fp32; half precision computes in fp32 and rounds once.
+// Half precision computes in fp32 and rounds once. Python's ints count as floats, tiles of ints
+// are refused as in Triton.
 template <typename Op> static Value floatFunction(Generator &gen, Arguments &args) {
-  Tile tile = gen.toTile(args[0]);
-  if (!tile.element.isScalar())
-    gen.fail("this function needs numbers, not " + tile.typeName());
-  if (isInt(tile.element.dtype))
-    tile = gen.cast(tile, DType::FP32);
+  Tile tile = args[0].asInt() ? gen.number(args[0], DType::FP32) : gen.toTile(args[0]);
+  if (!tile.element.isScalar() || isInt(tile.element.dtype))
+    gen.fail("this function needs floats, not " + tile.typeName(),
+             "convert with .to(tl.float32)");
   DType original = tile.element.dtype;
   if (bitWidth(original) < 32)
     tile = gen.cast(tile, DType::FP32);

@@ -12,7 +12,7 @@ from tilery.language.dtypes import (  # noqa: F401
 )
 from tilery.language.math import (  # noqa: F401
     abs, cdiv, ceil, clamp, cos, div_rn, erf, exp, exp2, fdiv, floor, fma, log, log2, maximum,
-    minimum, next_power_of_2, rsqrt, sigmoid, sin, sqrt, sqrt_rn, umulhi,
+    minimum, next_power_of_2, rsqrt, sigmoid, sin, sqrt, sqrt_rn, tanh, umulhi,
 )
 from tilery.language.memory import (  # noqa: F401
     advance, atomic_add, atomic_and, atomic_cas, atomic_max, atomic_min, atomic_or, atomic_xchg,
@@ -46,6 +46,6 @@ def _method(function):
 
 for _name in "reshape view ravel permute trans broadcast_to expand_dims split gather".split():
     setattr(tensor, _name, _method(getattr(_shapes, _name)))
-for _function in (abs, cdiv, exp, exp2, log, log2, cos, sin, sqrt, rsqrt, sigmoid, floor, ceil,
+for _function in (abs, cdiv, exp, exp2, log, log2, cos, sin, tanh, sqrt, rsqrt, sigmoid, floor, ceil,
                   erf):
     setattr(tensor, _function.__name__, _method(_function))

@@ -43,6 +43,10 @@ def sin(x):
     return _unary(x, np.sin, "sin")
 
 
+def tanh(x):
+    return _unary(x, np.tanh, "tanh")
+
+
 def cos(x):
     return _unary(x, np.cos, "cos")
 

@@ -59,6 +59,8 @@ def load(pointer, mask=None, other=None, boundary_check=(), padding_option="",
     element = _pointer(pointer, "tl.load reads")
     state.instance().memory_step(poll=bool(plain(volatile)))
     other = plain(other)
+    if other is not None and plain(mask) is None:
+        raise CompileError("tl.load with `other` needs a mask")
     filler = cast(0 if other is None else other, element).data
     try:
         result = np.broadcast_to(filler, pointer.shape).reshape(-1).copy()
@@ -91,8 +93,8 @@ def store(pointer, value, mask=None, boundary_check=(), cache_modifier="", evict
 
 def _check_writable(place) -> None:
     if not place.writable:
-        raise LaunchError(f"argument '{place.name}' is read-only and the kernel writes to it; "
-                          "pass a writable copy")
+        raise LaunchError(f"argument '{place.name}' is read-only, but the kernel writes it\n"
+                          "hint: pass a writable copy")
 
 
 # -- block pointers -------------------------------------------------------------------------

@@ -394,15 +394,21 @@ def _integers(left, right, symbol: str):
     left, right, ty = promote(left, right, symbol, division=True)
     if not ty.is_int():
         raise CompileError(f"{symbol} needs integers, not {ty}; use / and tl.floor")
-    if np.any(right.data == 0):
-        right = right.with_data(np.where(right.data == 0, 1, right.data))
     return left, right, ty
 
 
 def _quotient(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    quotient = np.floor_divide(left, right)
-    inexact = (np.remainder(left, right) != 0) & ((left < 0) != (right < 0))
-    return (quotient + inexact).astype(quotient.dtype)
+    with np.errstate(divide="ignore", over="ignore"):
+        quotient = np.floor_divide(left, right)
+        inexact = (np.remainder(left, right) != 0) & ((left < 0) != (right < 0))
+    return np.where(right == 0, 0, quotient + inexact).astype(quotient.dtype)
+
+
+def _remainder(left, right):
+    """Of `_quotient`: what is left of x // 0 = 0 is x."""
+    with np.errstate(divide="ignore"):
+        remainder = np.fmod(left, right)
+    return np.where(right == 0, left, remainder).astype(remainder.dtype)
 
 
 def floordiv(left, right) -> tensor:
@@ -416,7 +422,7 @@ def mod(left, right) -> tensor:
         left, right, ty = promote(left, right, "%", division=True)
         return tensor(np.fmod(left.data, right.data), ty)
     left, right, ty = _integers(left, right, "%")
-    return tensor(np.fmod(left.data, right.data), ty)
+    return tensor(_remainder(left.data, right.data), ty)
 
 
 def bitwise(function, left, right, symbol: str) -> tensor:
