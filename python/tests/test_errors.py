@@ -69,7 +69,7 @@ def test_memory_that_cannot_be_used(backend, double):
         double[(1,)](raw[shift + 0:shift + 64].view(np.float32), 16, BLOCK=16)
     frozen = np.zeros(16, np.float32)
     frozen.flags.writeable = False
-    with fails(ty.LaunchError, "argument 'x' is read-only, but the kernel writes it"):
+    with fails(ty.LaunchError, "argument 'x'", "is read-only, but the kernel writes it"):
         double[(1,)](frozen, 16, BLOCK=16)
 
 
