@@ -4,6 +4,7 @@
 #include "capi/world.h"
 
 #include "capi/error.h"
+#include "runtime/world/idle_wait.h"
 
 using namespace tilery;
 using capi::guarded;
@@ -16,7 +17,9 @@ tilery_status capi::setError(tilery_status status, std::string message) {
   return status;
 }
 
-static rt::World &worldOf(tilery_world *handle) { return *require(handle, "the world").world; }
+static capi::WorldUse use(const tilery_world *handle) {
+  return capi::WorldUse(require(handle, "the world"));
+}
 
 extern "C" {
 
@@ -60,21 +63,32 @@ void tilery_group_destroy(tilery_group *group) { delete group; }
 int32_t tilery_world_rank(const tilery_world *world) { return world ? world->world->rank() : 0; }
 int32_t tilery_world_size(const tilery_world *world) { return world ? world->world->size() : 1; }
 
+tilery_status tilery_world_leave(tilery_world *world) {
+  return guarded([&] {
+    std::unique_lock lastCall(require(world, "the world").users);
+    world->world->finalize();
+  });
+}
+
+void tilery_world_destroy(tilery_world *world) { delete world; }
+
 tilery_status tilery_world_finalize(tilery_world *world) {
   if (!world)
     return TILERY_OK;
-  tilery_status status = guarded([&] { world->world->finalize(); });
-  delete world;
+  tilery_status status = tilery_world_leave(world);
+  tilery_world_destroy(world);
   return status;
 }
 
+void tilery_set_interrupt_check(int (*check)(void)) { rt::setInterruptCheck(check); }
+
 tilery_status tilery_world_barrier(tilery_world *world, double timeout_s) {
-  return guarded([&] { worldOf(world).barrier(timeout_s); });
+  return guarded([&] { use(world)->barrier(timeout_s); });
 }
 
 tilery_status tilery_world_all_gather_bytes(tilery_world *world, const void *sent, void *received,
                                             size_t bytes) {
-  return guarded([&] { worldOf(world).allGather(sent, received, bytes); });
+  return guarded([&] { use(world)->allGather(sent, received, bytes); });
 }
 
 const char *tilery_world_describe(tilery_world *world) {
@@ -91,36 +105,45 @@ const char *tilery_world_trace_summary(tilery_world *world) {
 }
 
 tilery_status tilery_world_trace_start(tilery_world *world) {
-  return guarded([&] { worldOf(world).trace.enable(); });
+  return guarded([&] { use(world)->trace.enable(); });
 }
 
 tilery_status tilery_world_trace_write(tilery_world *world, const char *path) {
   return guarded([&] {
     require(path, "the path");
-    worldOf(world).writeTrace(path);
+    use(world)->writeTrace(path);
   });
 }
 
 tilery_status tilery_symmetric_alloc(tilery_world *world, size_t bytes, const char *label,
                                      void **pointer) {
+  return tilery_symmetric_alloc_typed(world, bytes, label, nullptr, pointer);
+}
+
+tilery_status tilery_symmetric_alloc_typed(tilery_world *world, size_t bytes, const char *label,
+                                           const char *type, void **pointer) {
   return guarded([&] {
-    require(pointer, "the result") = worldOf(world).allocate(bytes, label ? label : "unnamed");
+    require(pointer, "the result") =
+        use(world)->allocate(bytes, label ? label : "unnamed", type ? type : "");
   });
 }
 
 tilery_status tilery_symmetric_free(tilery_world *world, void *pointer) {
   return guarded([&] {
     if (pointer)
-      worldOf(world).free(pointer);
+      use(world)->free(pointer);
   });
 }
 
 int32_t tilery_symmetric_contains(const tilery_world *world, const void *pointer, size_t bytes) {
-  return world && world->world->contains(pointer, bytes);
+  if (!world)
+    return 0;
+  std::shared_lock call(world->users);
+  return world->world->contains(pointer, bytes);
 }
 
 tilery_status tilery_symmetric_at(tilery_world *world, void *pointer, int32_t rank, void **peer) {
-  return guarded([&] { require(peer, "the result") = worldOf(world).at(pointer, rank); });
+  return guarded([&] { require(peer, "the result") = use(world)->at(pointer, rank); });
 }
 
 tilery_status tilery_signal_notify(tilery_world *world, uint64_t *signal, int32_t rank,
@@ -128,7 +151,7 @@ tilery_status tilery_signal_notify(tilery_world *world, uint64_t *signal, int32_
   return guarded([&] {
     if (signal_op != TILERY_SIGNAL_SET && signal_op != TILERY_SIGNAL_ADD)
       rt::raise(TILERY_CONFIG_ERROR, "{} is not a signal operation", signal_op);
-    worldOf(world).notify(signal, rank, value, signal_op);
+    use(world)->notify(signal, rank, value, signal_op);
   });
 }
 
@@ -137,18 +160,18 @@ tilery_status tilery_signal_wait(tilery_world *world, uint64_t *signal, uint64_t
   return guarded([&] {
     if (compare < TILERY_CMP_EQ || compare > TILERY_CMP_GE)
       rt::raise(TILERY_CONFIG_ERROR, "{} is not a comparison for a wait", compare);
-    worldOf(world).wait(signal, value, compare, timeout_s);
+    use(world)->wait(signal, value, compare, timeout_s);
   });
 }
 
 tilery_status tilery_put(tilery_world *world, void *destination, const void *source, size_t bytes,
                          int32_t rank) {
-  return guarded([&] { worldOf(world).put(destination, source, bytes, rank); });
+  return guarded([&] { use(world)->put(destination, source, bytes, rank); });
 }
 
 tilery_status tilery_get(tilery_world *world, void *destination, const void *source, size_t bytes,
                          int32_t rank) {
-  return guarded([&] { worldOf(world).get(destination, source, bytes, rank); });
+  return guarded([&] { use(world)->get(destination, source, bytes, rank); });
 }
 
 } // extern "C"

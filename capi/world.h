@@ -7,12 +7,15 @@
 #include "runtime/world/world.h"
 
 #include <memory>
+#include <shared_mutex>
 #include <string>
 
 struct tilery_world {
   std::unique_ptr<tilery::rt::World> world;
   std::string description;
   std::string summary;
+  /// Shared by the calls in flight; exclusive while the rank leaves the world.
+  mutable std::shared_mutex users;
 };
 
 struct tilery_group {
@@ -21,6 +24,21 @@ struct tilery_group {
 };
 
 namespace tilery::capi {
+
+/// A call in flight: the rank does not leave the world before it ends. LaunchError when it has
+/// left already.
+class WorldUse {
+public:
+  explicit WorldUse(const tilery_world &handle) : calls(handle.users), world(*handle.world) {
+    world.requireMember();
+  }
+  rt::World *operator->() const { return &world; }
+  rt::World *get() const { return &world; }
+
+private:
+  std::shared_lock<std::shared_mutex> calls;
+  rt::World &world;
+};
 
 struct InitOptions {
   rt::JobOptions job;

@@ -78,6 +78,35 @@ void exchange(tilery_group *group, int32_t rank) {
   EXPECT_EQ(tilery_world_finalize(world), TILERY_OK) << tilery_error_message();
 }
 
+TEST(WorldInterface, MemoryOutlivesTheRankThatLeft) {
+  tilery_world *world = nullptr;
+  ASSERT_EQ(tilery_world_init(nullptr, &world), TILERY_OK);
+  void *object = nullptr, *later = nullptr;
+  ASSERT_EQ(tilery_symmetric_alloc_typed(world, 8, "x", "int64[1]", &object), TILERY_OK);
+  EXPECT_EQ(tilery_world_leave(world), TILERY_OK);
+  EXPECT_EQ(tilery_world_leave(world), TILERY_OK);
+  *static_cast<int64_t *>(object) = 7;
+  EXPECT_EQ(tilery_symmetric_alloc(world, 8, "y", &later), TILERY_LAUNCH_ERROR);
+  EXPECT_STREQ(tilery_error_message(), "this world was finalized; rank 0 has left it");
+  EXPECT_EQ(tilery_symmetric_at(world, object, 0, &later), TILERY_LAUNCH_ERROR);
+  EXPECT_EQ(*static_cast<int64_t *>(object), 7);
+  tilery_world_destroy(world);
+  EXPECT_EQ(tilery_world_leave(nullptr), TILERY_CONFIG_ERROR);
+}
+
+TEST(WorldInterface, AnInterruptEndsAWait) {
+  tilery_world *world = nullptr;
+  ASSERT_EQ(tilery_world_init(nullptr, &world), TILERY_OK);
+  void *signal = nullptr;
+  ASSERT_EQ(tilery_symmetric_alloc(world, 8, "ready", &signal), TILERY_OK);
+  tilery_set_interrupt_check([] { return 1; });
+  EXPECT_EQ(tilery_signal_wait(world, static_cast<uint64_t *>(signal), 1, TILERY_CMP_EQ, 20),
+            TILERY_LAUNCH_ERROR);
+  tilery_set_interrupt_check(nullptr);
+  EXPECT_STREQ(tilery_error_message(), "the program was interrupted");
+  EXPECT_EQ(tilery_world_finalize(world), TILERY_OK);
+}
+
 TEST(WorldInterface, GroupOfRanks) {
   for (const char *options : {R"({"ranks": 3})", R"({"ranks": 3, "seed": 4, "delay": true})"}) {
     tilery_group *group = nullptr;

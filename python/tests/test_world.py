@@ -76,6 +76,46 @@ def test_different_sizes_are_refused(backend):
         ty.spawn(lambda: ty.zeros(10 + ty.rank(), "fp32", name="shard"), ranks=2)
 
 
+def test_different_types_are_refused(backend):
+    with fails(ty.LaunchError, r"rank 0.*fp32\[8\]", r"rank 1.*int32\[8\]"):
+        ty.spawn(lambda: ty.zeros(8, ("fp32", "int32")[ty.rank()], name="x"), ranks=2)
+    with fails(ty.LaunchError, r"signal\[8\]", r"uint64\[8\]"):
+        ty.spawn(lambda: ty.signals(8, "x") if ty.rank() else ty.zeros(8, "uint64", "x"), ranks=2)
+    with fails(ty.LaunchError, r"fp32\[2, 4\]", r"fp32\[4, 2\]"):
+        ty.spawn(lambda: ty.zeros([(2, 4), (4, 2)][ty.rank()], "fp32", name="x"), ranks=2)
+
+
+def test_wrong_shapes_and_types(backend):
+    def body():
+        assert ty.zeros((np.int64(2), 3), "fp32").shape == (2, 3)
+        assert ty.zeros(np.int32(4), "fp32").shape == (4,)
+        for shape in (2.5, (2, 2.0), None):
+            with fails(ty.LaunchError, "'x' cannot have shape", "whole numbers"):
+                ty.zeros(shape, "fp32", name="x")
+        with fails(ty.LaunchError, "'x' needs an element type"):
+            ty.zeros(4, None, name="x")
+        with fails(ty.LaunchError, "'x' of shape", f"{2**63} bytes"):
+            ty.zeros((2**31, 2**30), "fp32", name="x")
+    ty.spawn(body, ranks=np.int64(1))
+
+
+def test_views_end_with_their_owner(backend):
+    def body():
+        x = ty.zeros((2, 4), "fp32", name="x")
+        views = [x.reshape(8), x.reshape(4, 2).reshape([8]), x.at(0)]
+        with fails(ty.LaunchError, "extents are >= 0"):
+            x.reshape(-2, -4)
+        with fails(ty.LaunchError, "'x' is a view"):
+            views[1].free()
+        x.free()
+        for view in views:
+            with fails(ty.LaunchError, "'x' was freed"):
+                view.numpy()
+            with fails(ty.LaunchError, "'x' was freed"):
+                view.record()
+    ty.spawn(body, ranks=1)
+
+
 def test_negative_extents(backend):
     with fails(ty.LaunchError, "'x' cannot have shape"):
         ty.spawn(lambda: ty.zeros((2, -1), "fp32", name="x"), ranks=1)
@@ -95,6 +135,9 @@ def test_a_failing_rank_ends_the_others(backend):
 def test_spawn_options(backend):
     with fails(ty.ConfigError, "ranks >= 1, not 0"):
         ty.spawn(lambda: None, ranks=0)
+    for timeout in (float("nan"), -1, "soon"):
+        with fails(ty.ConfigError, f"timeout is {timeout!r}", "number of seconds"):
+            ty.spawn(lambda: None, ranks=1, timeout=timeout)
     with fails(ty.ConfigError, "another world"):
         ty.spawn(lambda: ty.spawn(lambda: None, ranks=2), ranks=1)
     with fails(ty.ConfigError, "mesh"):

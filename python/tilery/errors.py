@@ -49,6 +49,17 @@ KINDS = (None, CompileError, ConfigError, TargetError, LaunchError, PeerError, W
          InternalError)
 
 
+def describe(error: BaseException) -> str:
+    """Class and text of any exception; the class alone when making the text raises.
+
+    Example: `describe(ValueError("no"))` is `"ValueError: no"`.
+    """
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return type(error).__name__
+
+
 def nearest(word: str, candidates: Iterable[str]) -> str:
     """Text that names the candidate nearest to `word`, or lists all of them.
 

@@ -5,9 +5,23 @@
 from __future__ import annotations
 
 import math
+import operator
 
 from tilery.arguments import ArrayArgument
 from tilery.errors import LaunchError
+
+
+def extents(shape, label: str) -> tuple[int, ...]:
+    """A shape as a tuple of whole numbers; LaunchError when it is none."""
+    try:
+        parts = (shape,) if hasattr(shape, "__index__") else tuple(shape)
+        result = tuple(operator.index(n) for n in parts)
+    except TypeError:
+        raise LaunchError(f"'{label}' cannot have shape {shape!r}; extents are whole "
+                          "numbers") from None
+    if any(n < 0 for n in result):
+        raise LaunchError(f"'{label}' cannot have shape {list(result)}; extents are >= 0")
+    return result
 
 
 class Tensor:
@@ -19,7 +33,7 @@ class Tensor:
     Example: `x = ty.zeros((4, 8), ty.float32); x.numpy()[:] = 1`.
     """
 
-    def __init__(self, world, address: int, shape, dtype, label: str, owner: bool = True,
+    def __init__(self, world, address: int, shape, dtype, label: str, of: "Tensor | None" = None,
                  rank: int | None = None):
         self.world = world
         self.address = address
@@ -27,7 +41,7 @@ class Tensor:
         self.dtype = dtype
         self.label = label
         self.rank = world.rank if rank is None else rank
-        self._owner = owner
+        self._root = of if of is None or of._root is None else of._root  # None: owns its memory
         self._argument: ArrayArgument | None = None
         self._record: bytes | None = None
 
@@ -91,27 +105,28 @@ class Tensor:
             raise LaunchError(f"rank {rank} does not exist; there are ranks 0 to "
                               f"{self.world.size - 1}")
         address = self.world.peer(self.address, rank)
-        return Tensor(self.world, address, self.shape, self.dtype, self.label, False, rank)
+        return Tensor(self.world, address, self.shape, self.dtype, self.label, self, rank)
 
     def reshape(self, *shape) -> "Tensor":
         """The same memory in another shape."""
+        self._check_alive()
         shape = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+        shape = extents(shape, self.label)
         if math.prod(shape) != self.size:
             raise LaunchError(f"cannot reshape {list(self.shape)} to {list(shape)}")
-        view = Tensor(self.world, self.address, shape, self.dtype, self.label, False, self.rank)
-        view._keep = self
-        return view
+        return Tensor(self.world, self.address, shape, self.dtype, self.label, self, self.rank)
 
     def free(self) -> None:
         """Collective: gives the memory back on every rank."""
         self._check_alive()
-        if not self._owner:
+        if self._root is not None:
             raise LaunchError(f"'{self.label}' is a view; free the tensor that was allocated")
         self.world.free(self.address)
         self.address, self._record = 0, None
 
     def _check_alive(self) -> None:
-        if self.address == 0:
+        owner = self if self._root is None else self._root
+        if owner.address == 0:
             raise LaunchError(f"symmetric tensor '{self.label}' was freed")
         if not self.world.alive and getattr(self.world, "group", None) is None:
             raise LaunchError(f"symmetric tensor '{self.label}' belongs to a world that was "
@@ -126,6 +141,7 @@ class Tensor:
 
     def record(self) -> bytes:
         """The tilery_arg of this tensor, kept for the next launch."""
+        self._check_alive()
         if self._record is None:
             from tilery.records import pointer
             self._record = pointer(self.argument())

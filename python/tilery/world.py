@@ -5,17 +5,21 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import contextvars
 import ctypes
 import json
 import math
+import numbers
+import operator
 import sys
 import threading
+import time
 
 from tilery import _capi, knobs
-from tilery.errors import ConfigError, Error, LaunchError, PeerError
+from tilery.errors import ConfigError, Error, LaunchError, PeerError, describe
 from tilery.interpreter import state
-from tilery.tensor import Tensor
+from tilery.tensor import Tensor, extents
 
 _COMPARE = {"eq": 0, "ne": 1, "gt": 2, "le": 3, "lt": 4, "ge": 5}
 
@@ -26,8 +30,11 @@ class NativeWorld:
     kind = "native"
 
     def __init__(self, handle: int, group: "_Group | None" = None):
-        self.handle = handle
-        self.group = group  # kept for its memory, which tensors and their views refer to
+        self.handle = handle  # and the memory, until the last tensor or view has gone
+        self.group = group
+        self.alive = True
+        self._destroy = _capi.library().tilery_world_destroy
+        _capi.launcher()  # runs Python's signal handlers during waits
         self.rank = _capi.library().tilery_world_rank(handle)
         self.size = _capi.library().tilery_world_size(handle)
 
@@ -49,8 +56,9 @@ class NativeWorld:
         _capi.call("world_all_gather_bytes", self.handle, data, received, len(data))
         return [received.raw[r * len(data):(r + 1) * len(data)] for r in range(self.size)]
 
-    def allocate(self, nbytes: int, label: str) -> int:
-        return _capi.handle_from("symmetric_alloc", self.handle, nbytes, label.encode())
+    def allocate(self, nbytes: int, label: str, type_text: str = "") -> int:
+        return _capi.handle_from("symmetric_alloc_typed", self.handle, nbytes, label.encode(),
+                                 type_text.encode())
 
     def free(self, address: int) -> None:
         _capi.call("symmetric_free", self.handle, address)
@@ -68,16 +76,16 @@ class NativeWorld:
     def trace_summary(self) -> dict:
         return json.loads(_capi.text_from("world_trace_summary", self.handle))
 
-    @property
-    def alive(self) -> bool:
-        return self.handle != 0
-
     def finalize(self) -> None:
-        """Leaves the world. The memory of a group lives on while tensors or views refer to it;
-        views of another world's memory end here."""
-        if self.handle:
-            handle, self.handle = self.handle, 0
-            _capi.call("world_finalize", handle)
+        """Leaves the world when the calls of other threads have ended; later ones are refused.
+        The memory lives on while tensors or views refer to it."""
+        self.alive = False
+        _capi.call("world_leave", self.handle)
+
+    def __del__(self):
+        handle, self.handle = getattr(self, "handle", 0), 0
+        if handle and not sys.is_finalizing():
+            self._destroy(handle)
 
 
 class _Group:
@@ -88,7 +96,7 @@ class _Group:
         self._destroy = _capi.library().tilery_group_destroy
 
     def abort(self, rank: int, reason: str) -> None:
-        _capi.library().tilery_group_abort(self.handle, rank, reason.encode())
+        _capi.library().tilery_group_abort(self.handle, rank, reason.encode(errors="replace"))
 
     def __del__(self):
         handle, self.handle = getattr(self, "handle", 0), 0
@@ -103,6 +111,9 @@ class _Current(threading.local):
 _current = _Current()
 _process_world = None  # what ty.init() made, seen by all threads without a world of their own
 _process_lock = threading.Lock()
+_running_spawns = 0
+_EVERYONE = -1  # a failure of no rank in particular
+_INTERRUPT_GRACE_S = 2.0
 
 
 def current(required: bool = True):
@@ -117,7 +128,8 @@ def current(required: bool = True):
 
 
 def init(**options):
-    """Joins the world of this process and returns it; a second call returns the same.
+    """Joins the world of this process and returns it; a second call returns the same, and a call
+    in a rank of ty.spawn that rank's world.
 
     Options: rank, size (both or none), master_addr, master_port, token, mesh, heap_bytes,
     timeout_s, trace. Without them the launcher's variables decide (torchrun, Slurm, MPI); else
@@ -128,9 +140,19 @@ def init(**options):
     global _process_world
     from tilery.kernels import interpreting
 
+    task = state.task()
+    spawned = task.world if task is not None else _current.world
+    if spawned is not None:
+        if options:
+            raise ConfigError("ty.init takes no options inside ty.spawn; give them to ty.spawn")
+        return spawned
     with _process_lock:
         if _process_world is not None:
             return _process_world
+        if _running_spawns:
+            raise ConfigError("this thread is no rank, and a world of its own would not be that "
+                              "of ty.spawn; call ty.* in the thread of a rank, or pass what the "
+                              "rank has allocated")
         if interpreting():
             _process_world = _interpreted_alone(options)
         else:
@@ -191,21 +213,45 @@ def spawn(fn, ranks: int, args=(), *, seed=None, delay: bool = False, residency:
     """
     from tilery.kernels import interpreting
 
-    if not isinstance(ranks, int) or ranks < 1:
+    if not hasattr(ranks, "__index__") or ranks < 1:
         raise ConfigError(f"ty.spawn needs ranks >= 1, not {ranks!r}")
+    ranks = operator.index(ranks)
     if state.task() is not None or _current.world is not None:
         raise ConfigError("ty.spawn cannot be called from a rank of another world")
-    timeout = knobs.get("TILERY_TIMEOUT_S") if timeout is None else timeout
+    timeout = _seconds(timeout)
     if seed is None and knobs.get("TILERY_SEED") >= 0:
         seed = knobs.get("TILERY_SEED")
     if interpreting():
         from tilery.interpreter import world as interpreted
-        return interpreted.spawn(fn, ranks, args, seed=seed, delay=delay, residency=residency,
-                                 timeout=timeout, mesh=mesh)
+        with _running():
+            return interpreted.spawn(fn, ranks, args, seed=seed, delay=delay, residency=residency,
+                                     timeout=timeout, mesh=mesh)
     options = {"ranks": ranks, "seed": seed, "delay": delay or None, "residency": residency or None,
                "timeout_s": timeout, "mesh": mesh, "heap_bytes": heap_bytes, "trace": trace}
     options = {key: value for key, value in options.items() if value is not None}
-    return _spawn_native(fn, ranks, args, options)
+    with _running():
+        return _spawn_native(fn, ranks, args, options)
+
+
+def _seconds(timeout) -> float:
+    if timeout is None:
+        return knobs.get("TILERY_TIMEOUT_S")
+    if not isinstance(timeout, numbers.Real) or not 0 <= timeout < math.inf:
+        raise ConfigError(f"timeout is {timeout!r}; it takes a number of seconds, 0 for none")
+    return float(timeout)
+
+
+@contextlib.contextmanager
+def _running():
+    """Meanwhile no other thread gets a world of its own by accident."""
+    global _running_spawns
+    with _process_lock:
+        _running_spawns += 1
+    try:
+        yield
+    finally:
+        with _process_lock:
+            _running_spawns -= 1
 
 
 def _spawn_native(fn, ranks: int, args, options: dict) -> list:
@@ -220,24 +266,37 @@ def _spawn_native(fn, ranks: int, args, options: dict) -> list:
             results[rank] = fn(*args)
             world.finalize()
         except BaseException as error:
-            error.add_note(f"raised on rank {rank} of {ranks}")
             errors.append(error)
-            group.abort(rank, f"{type(error).__name__}: {error}")
+            group.abort(rank, describe(error))
+            BaseException.add_note(error, f"raised on rank {rank} of {ranks}")
             _leave(world)
         finally:
             _current.world = None
 
     threads = [threading.Thread(target=contextvars.copy_context().run, args=(drive, rank),
-                                name=f"rank {rank}")
+                                name=f"rank {rank}", daemon=True)
                for rank in range(ranks)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    _run(threads, group)
     if errors:
         causes = [error for error in errors if not isinstance(error, PeerError)]
         raise (causes or errors)[0]
     return results
+
+
+def _run(threads, group: _Group) -> None:
+    """Starts and joins the ranks. Ctrl-C ends their waits; one that computes is left behind."""
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    except BaseException:
+        group.abort(_EVERYONE, "the program was interrupted")
+        deadline = time.monotonic() + _INTERRUPT_GRACE_S
+        for thread in threads:
+            if thread.ident is not None:
+                thread.join(max(0.0, deadline - time.monotonic()))
+        raise
 
 
 def _leave(world: NativeWorld | None) -> None:
@@ -299,19 +358,23 @@ def finalize() -> None:
 def _allocate(shape, dtype, label: str) -> Tensor:
     from tilery.language import dtypes
 
-    shape = (shape,) if isinstance(shape, int) else tuple(shape)
-    if any(int(n) < 0 for n in shape):
-        raise LaunchError(f"'{label}' cannot have shape {list(shape)}; extents are >= 0")
+    shape = extents(shape, label)
+    if dtype is None:
+        raise LaunchError(f"'{label}' needs an element type, such as ty.float32, not None")
     element = dtypes.from_any(dtype)
+    nbytes = math.prod(shape) * element.itemsize
+    if nbytes >= 1 << 63:
+        raise LaunchError(f"'{label}' of shape {list(shape)} would have {nbytes} bytes; at most "
+                          f"{2**63 - 1} can be addressed")
     world = current()
-    address = world.allocate(math.prod(shape) * element.itemsize, label)
+    address = world.allocate(nbytes, label, f"{element.name}{list(shape)}")
     return Tensor(world, address, shape, element, label)
 
 
 def zeros(shape, dtype, name: str = "tensor") -> Tensor:
-    """Collective: a symmetric tensor of zeros; all ranks ask for the same size in one order.
+    """Collective: a symmetric tensor of zeros; all ranks ask for the same shape in one order.
 
-    `name` is what errors call it. Errors: LaunchError that lists the ranks' differing sizes.
+    `name` is what errors call it. Errors: LaunchError that lists the ranks' differing shapes.
     """
     return _allocate(shape, dtype, name)
 

@@ -48,11 +48,12 @@ static void checkResidency(const World &world, const KernelImage &image, const G
 
 // Instances that wait need a scheduler, with or without a world.
 static World &privateWorld() {
-  static thread_local std::unique_ptr<World> world = [] {
-    WorldOptions options;
-    options.heapBytes = 4096;
-    return makeSingleWorld(options);
-  }();
+  static thread_local std::unique_ptr<World> world;
+  if (world && !world->domain->failed())
+    return *world;
+  WorldOptions options;
+  options.heapBytes = 4096;
+  world = makeSingleWorld(options);
   return *world;
 }
 

@@ -25,7 +25,8 @@ static std::string describe(const CollectiveHeader &header) {
   case CollectiveKind::Barrier: return "barrier";
   case CollectiveKind::AllGather: return fmt::format("all-gather of {} bytes", header.values[0]);
   case CollectiveKind::Allocate:
-    return fmt::format("allocation of {} bytes for '{}'", header.values[0], header.label);
+    return fmt::format("allocation of {} bytes for '{}'{}{}", header.values[0], header.label,
+                       header.type[0] ? ", " : "", header.type);
   case CollectiveKind::Free:
     return fmt::format("free of '{}' at offset {}", header.label, header.values[0]);
   case CollectiveKind::Finalize: return "finalize";
@@ -50,7 +51,7 @@ void World::checkAgreement(const CollectiveHeader &mine) const {
                         describe(domain->control.mailbox(rank, hostEpoch).header));
   raise(TILERY_LAUNCH_ERROR,
         "the ranks disagree about a collective operation:{}\nhint: all ranks must make the same "
-        "calls with the same sizes in the same order",
+        "calls with the same sizes and types in the same order",
         text);
 }
 
@@ -106,8 +107,10 @@ void World::allGather(const void *sent, void *received, size_t bytes) {
   } while (done < bytes);
 }
 
-void *World::allocate(size_t bytes, std::string_view label) {
-  collective(makeHeader(CollectiveKind::Allocate, label, bytes), nullptr, 0);
+void *World::allocate(size_t bytes, std::string_view label, std::string_view type) {
+  CollectiveHeader header = makeHeader(CollectiveKind::Allocate, label, bytes);
+  std::memcpy(header.type, type.data(), std::min(type.size(), sizeof(header.type) - 1));
+  collective(header, nullptr, 0);
   size_t offset = layout.allocate(bytes, std::string(label));
   if (offset == HeapLayout::NoSpace)
     raise(TILERY_LAUNCH_ERROR,

@@ -56,6 +56,8 @@ struct CollectiveHeader {
   uint32_t reserved;
   uint64_t values[3];
   char label[64];
+  /// Element type and shape of an allocation; may be empty.
+  char type[64];
 };
 
 struct Mailbox {

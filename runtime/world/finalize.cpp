@@ -63,7 +63,7 @@ void World::awaitFinalize() {
   uint64_t *arrivals = domain->control.hostArrivals;
   constexpr uint64_t Finalizing = uint64_t(1) << 63;
   // For a peer that expects another collective of us.
-  domain->control.mailbox(self, hostEpoch + 1).header = {CollectiveKind::Finalize, 0, {}, {}};
+  domain->control.mailbox(self, hostEpoch + 1).header = {CollectiveKind::Finalize, 0, {}, {}, {}};
   __atomic_store_n(arrivals + self, Finalizing, __ATOMIC_RELEASE);
   if (!domain->scheduler)
     domain->ringAll();
@@ -97,6 +97,9 @@ void World::finalize() {
   domain->control.rank(self).state.store(RankState::Finalized, std::memory_order_release);
   if (domain->scheduler)
     domain->scheduler->leave(self);
+  // The memory may live on for those who view it, but nobody needs to watch the peers.
+  if (domain->kind == WorldKind::Process)
+    domain->watch.reset();
   requireWritten(path, error);
   if (!path.empty() && self == 0)
     mergeTrace(path);

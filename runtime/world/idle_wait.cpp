@@ -17,8 +17,26 @@ static int64_t spinTime(const Domain &domain) {
   return domain.size() > cores ? 0 : knobs().spinMicroseconds * 1000;
 }
 
+static std::atomic<int (*)()> interruptCheck;
+
+void setInterruptCheck(int (*check)()) { interruptCheck.store(check); }
+
 IdleWait::IdleWait(Domain &domain, int rank, int64_t longestNapNs)
-    : domain(domain), cell(domain.control.rank(rank)), longestNapNs(longestNapNs), spinNs(spinTime(domain)) {}
+    : domain(domain), rank(rank), cell(domain.control.rank(rank)), longestNapNs(longestNapNs),
+      spinNs(spinTime(domain)) {}
+
+// The check may take a lock of the host's language, so short waits do not reach it.
+void IdleWait::checkInterrupt(int64_t now) {
+  constexpr int64_t Period = 100'000'000;
+  if (interruptCheckedAt == 0)
+    interruptCheckedAt = now;
+  if (now - interruptCheckedAt < Period)
+    return;
+  interruptCheckedAt = now;
+  int (*check)() = interruptCheck.load();
+  if (check && check() != 0)
+    domain.fail(rank, TILERY_LAUNCH_ERROR, "the program was interrupted");
+}
 
 void IdleWait::sleep(uint32_t ticket, bool passive) {
   if (passive) {

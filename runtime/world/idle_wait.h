@@ -13,6 +13,9 @@
 
 namespace tilery::rt {
 
+/// Waits ask `check` now and then; when it is not 0 their world fails as interrupted. Null: no one.
+void setInterruptCheck(int (*check)());
+
 class IdleWait {
 public:
   /// `longestNapNs` bounds how late a change without a ring is noticed.
@@ -30,6 +33,7 @@ public:
       spin();
     else
       nap(ready, passive);
+    checkInterrupt(now);
     return now;
   }
   /// Something happened: spin again next time.
@@ -60,6 +64,7 @@ private:
     cell.sleeping.store(0, std::memory_order_relaxed);
   }
   void sleep(uint32_t ticket, bool passive);
+  void checkInterrupt(int64_t now);
   void unstick() {
     if (cell.stuck.load(std::memory_order_relaxed) == 0)
       return;
@@ -69,10 +74,12 @@ private:
   bool everyoneStuck(uint64_t &resumed, std::vector<uint32_t> &tested) const;
 
   Domain &domain;
+  const int rank;
   RankCell &cell;
   int64_t longestNapNs;
   int64_t spinNs;
   int64_t idleSince = 0;
+  int64_t interruptCheckedAt = 0;
   int64_t stuckSince = 0;
   uint64_t resumedThen = 0;
   std::vector<uint32_t> testedThen;

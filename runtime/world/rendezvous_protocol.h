@@ -13,7 +13,7 @@
 namespace tilery::rt::rendezvous {
 
 inline constexpr uint32_t Magic = 0x544c5259; // "TLRY"
-inline constexpr uint32_t Version = 1;
+inline constexpr uint32_t Version = 2;
 
 struct Hello {
   uint32_t magic = Magic;

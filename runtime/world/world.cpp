@@ -64,9 +64,13 @@ int World::axisSize(int axis) const {
   return axis < 0 ? size() : domain->options.mesh[size_t(axis)];
 }
 
-void World::requireUsable() const {
+void World::requireMember() const {
   if (finalized)
-    raise(TILERY_LAUNCH_ERROR, "the world of rank {} has been finalized", self);
+    raise(TILERY_LAUNCH_ERROR, "this world was finalized; rank {} has left it", self);
+}
+
+void World::requireUsable() const {
+  requireMember();
   if (domain->failed())
     domain->raiseFailure(self);
 }

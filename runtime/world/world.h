@@ -33,7 +33,8 @@ public:
   // Collectives: every rank makes the same calls in the same order. timeout < 0: the world's.
   void barrier(double timeout = -1);
   void allGather(const void *sent, void *received, size_t bytes);
-  void *allocate(size_t bytes, std::string_view label);
+  /// `type` describes the elements for the agreement, as in "float32[4, 8]".
+  void *allocate(size_t bytes, std::string_view label, std::string_view type = "");
   void free(void *pointer);
   /// Raises a LaunchError when the ranks are about to run different grids.
   void agreeOnLaunch(std::string_view kernel, const int64_t grid[3]);
@@ -61,6 +62,8 @@ public:
   void put(void *destination, const void *source, size_t bytes, int rank);
   void get(void *destination, const void *source, size_t bytes, int rank);
 
+  /// Raises when this rank has finalized.
+  void requireMember() const;
   /// Raises when the world has failed or this rank has finalized.
   void requireUsable() const;
   /// Marks the world failed and raises: others get a PeerError.

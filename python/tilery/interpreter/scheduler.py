@@ -12,7 +12,7 @@ import importlib
 import random
 import time
 
-from tilery.errors import ConfigError, PeerError, WaitTimeout
+from tilery.errors import ConfigError, PeerError, WaitTimeout, describe
 
 _POLLS_WITHOUT_PROGRESS = 20000
 _MEMORY_STEPS_A_TURN = 16
@@ -89,7 +89,7 @@ class Scheduler:
         """Wakes all blocked tasks with a PeerError; the first error is what the user sees."""
         if self.first_error is None:
             self.first_error, self.first_rank = error, rank
-            self.failure = PeerError(f"rank {rank} failed: {error}")
+            self.failure = PeerError(f"rank {rank} failed: {describe(error)}")
 
     def forget(self) -> None:
         """After a failed launch: nothing of it is left."""

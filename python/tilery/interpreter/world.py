@@ -139,13 +139,13 @@ class World:
     def all_gather_bytes(self, data: bytes) -> list[bytes]:
         return self.group.meet(self.rank, "gather", bytes(data), "an exchange between hosts")
 
-    def allocate(self, nbytes: int, label: str) -> int:
-        made = self.group.meet(self.rank, "alloc", (nbytes, label), "a symmetric allocation")
-        sizes = [size for size, _ in made]
-        if len(set(sizes)) > 1:
+    def allocate(self, nbytes: int, label: str, type_text: str = "") -> int:
+        made = self.group.meet(self.rank, "alloc", (nbytes, type_text), "a symmetric allocation")
+        if len(set(made)) > 1:
             raise LaunchError(
                 f"symmetric allocation of '{label}' differs between ranks: " +
-                ", ".join(f"rank {r} asks for {s} bytes" for r, s in enumerate(sizes)))
+                ", ".join(f"rank {r} asks for {size} bytes, {text}"
+                          for r, (size, text) in enumerate(made)))
         number = self.group.counts[self.rank, "alloc"]
         shared = self.group.__dict__.setdefault("allocated", {})
         if number not in shared:
