@@ -50,6 +50,18 @@ def test_wrong_values_and_names_of_knobs(monkeypatch):
         knobs.warn_unknown()
 
 
+@pytest.mark.parametrize("name,text,wanted", [
+    ("TILERY_LOG", "loud", "debug, info, warning, error or off"),
+    ("TILERY_TIMEOUT_S", "nan", "a number of seconds"), ("TILERY_TIMEOUT_S", "-1", "a number of"),
+    ("TILERY_SEED", "-7", "0 or more, or -1"), ("TILERY_HEAP_BYTES", "0", "1 or more"),
+    ("TILERY_HEAP_BYTES", "-1", "1 or more"), ("TILERY_HEAP_BYTES", "1_0", "a whole number"),
+    ("TILERY_HEAP_BYTES", "9999999999G", "a whole number"), ("TILERY_SPIN_US", "-5", "0 or more")])
+def test_values_out_of_range(monkeypatch, name, text, wanted):
+    monkeypatch.setenv(name, text)
+    with fails(ty.ConfigError, f"{name} is '{text}'", wanted):
+        knobs.get(name)
+
+
 def test_only_knobs_reads_the_environment():
     for file in (ROOT / "python/tilery").rglob("*.py"):
         if file.name != "knobs.py":

@@ -7,7 +7,9 @@ The table repeats runtime/base/knobs.def; a test compares the two.
 
 from __future__ import annotations
 
+import math
 import os
+import re
 import warnings
 from typing import NamedTuple
 
@@ -81,8 +83,18 @@ KNOBS = {
         "Tests: fail instead of skipping when the library is absent.",
     ),
 }
-_TRUE, _FALSE = ("1", "on", "true", "yes"), ("0", "off", "false", "no", "")
-_SUFFIXES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_TRUE, _FALSE = ("1", "on", "true"), ("0", "off", "false")
+_SUFFIXES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_LEVELS = ("debug", "info", "warning", "error", "off")
+# What a value must be beyond its type, as in runtime/base/knobs.cpp.
+_ALLOWED = {
+    "TILERY_TIMEOUT_S": (lambda value: 0 <= value < math.inf,
+                         "a number of seconds, 0 for none"),
+    "TILERY_HEAP_BYTES": (lambda value: value >= 1, "1 or more"),
+    "TILERY_SEED": (lambda value: value >= -1, "0 or more, or -1 for none"),
+    "TILERY_SPIN_US": (lambda value: value >= 0, "0 or more"),
+    "TILERY_LOG": (lambda value: value in _LEVELS, "debug, info, warning, error or off"),
+}
 
 
 def get(name: str):
@@ -92,21 +104,35 @@ def get(name: str):
     """
     knob = KNOBS[name]
     text = os.environ.get(name)
-    return knob.default if text is None else _parse(name, knob.type, text.strip())
+    if not text:
+        return knob.default
+    value = _parse(name, knob.type, text)
+    allowed, wanted = _ALLOWED.get(name, (lambda _: True, ""))
+    if not allowed(value):
+        raise ConfigError(f"{name} is '{text}'; it takes {wanted}")
+    return value
 
 
 def _parse(name: str, kind: type, text: str):
     if kind is bool:
-        if text.lower() in _TRUE + _FALSE:
-            return text.lower() in _TRUE
+        if text in _TRUE + _FALSE:
+            return text in _TRUE
         raise ConfigError(f"{name} is '{text}'; it takes 1 or 0")
-    scale = 1
-    if kind is int and text[-1:].lower() in _SUFFIXES:
-        scale, text = _SUFFIXES[text[-1].lower()], text[:-1]
+    if kind is int:
+        return _integer(name, text)
     try:
-        return kind(text) * scale if kind is int else kind(text)
+        return kind(text)
     except ValueError:
         raise ConfigError(f"{name} is '{text}'; it takes a number") from None
+
+
+def _integer(name: str, text: str) -> int:
+    parts = re.fullmatch(r"(-?\d+)([kmgt]?)", text, re.I | re.A)
+    value = int(parts[1]) * _SUFFIXES[parts[2].lower()] if parts else 1 << 63
+    if not -(1 << 63) <= value < 1 << 63:
+        raise ConfigError(f"{name} is '{text}'; it takes a whole number (k, M, G and T multiply "
+                          "by 1024)")
+    return value
 
 
 def warn_unknown() -> None:

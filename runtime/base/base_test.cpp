@@ -71,6 +71,18 @@ TEST(Knobs, RejectNonsense) {
                           text));
 }
 
+TEST(Knobs, RejectWhatIsOutOfRange) {
+  const char *refused[][3] = {
+      {"TILERY_TIMEOUT_S", "nan", "a number of seconds, 0 for none"},
+      {"TILERY_TIMEOUT_S", "-1", "a number of seconds, 0 for none"},
+      {"TILERY_HEAP_BYTES", "0", "1 or more"},
+      {"TILERY_SEED", "-7", "0 or more, or -1 for none"},
+      {"TILERY_SPIN_US", "-5", "0 or more"},
+      {"TILERY_LOG", "loud", "debug, info, warning, error or off"}};
+  for (auto [name, text, wanted] : refused)
+    EXPECT_EQ(knobError(name, text), fmt::format("{} is '{}', which is not {}", name, text, wanted));
+}
+
 TEST(Knobs, UnknownNameWarnsWithTheNearest) {
   setenv("TILERY_TIMEOUT", "1", 1);
   testing::internal::CaptureStderr();

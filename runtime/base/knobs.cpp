@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <vector>
 
@@ -91,6 +92,22 @@ static void warnAboutUnknown() {
   }
 }
 
+static void requireAllowed(bool allowed, const char *name, std::string_view wanted) {
+  if (!allowed)
+    rejectValue(name, readKnobText(name, ""), wanted);
+}
+
+static void checkRanges(const Knobs &knobs) {
+  static constexpr std::string_view levels[] = {"debug", "info", "warning", "error", "off"};
+  requireAllowed(std::isfinite(knobs.timeoutSeconds) && knobs.timeoutSeconds >= 0,
+                 "TILERY_TIMEOUT_S", "a number of seconds, 0 for none");
+  requireAllowed(knobs.heapBytes >= 1, "TILERY_HEAP_BYTES", "1 or more");
+  requireAllowed(knobs.seed >= -1, "TILERY_SEED", "0 or more, or -1 for none");
+  requireAllowed(knobs.spinMicroseconds >= 0, "TILERY_SPIN_US", "0 or more");
+  requireAllowed(std::ranges::find(levels, knobs.log) != std::end(levels), "TILERY_LOG",
+                 "debug, info, warning, error or off");
+}
+
 Knobs readKnobs() {
   Knobs result;
   std::string text;
@@ -98,6 +115,7 @@ Knobs readKnobs() {
   if (text = readKnobText(#name, ""); !text.empty())                                               \
     parse(#name, text, result.field);
 #include "runtime/base/knobs.def"
+  checkRanges(result);
   return result;
 }
 

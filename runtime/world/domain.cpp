@@ -37,10 +37,10 @@ WorldOptions resolveOptions(WorldOptions options) {
     options.mesh = {options.ranks};
   checkMesh(options);
   if (options.heapBytes == 0)
-    options.heapBytes = size_t(std::max<int64_t>(knobs().heapBytes, 4096));
+    options.heapBytes = size_t(knobs().heapBytes);
   options.heapBytes = (options.heapBytes + 4095) / 4096 * 4096;
   if (options.timeoutSeconds < 0)
-    options.timeoutSeconds = std::max(0.0, knobs().timeoutSeconds);
+    options.timeoutSeconds = knobs().timeoutSeconds;
   if (options.trace.empty())
     options.trace = knobs().trace;
   if (options.delay && !options.seed)
