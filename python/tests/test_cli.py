@@ -38,6 +38,18 @@ def test_compile_emits_each_stage(tilery, stage, text):
     assert text in tilery("compile", SOFTMAX, "-s", SIGNATURE, "-e", stage)
 
 
+def test_wrong_command_lines(tilery, tmp_path):
+    assert "did you mean 'doctor'?" in tilery("docter", status=2)
+    assert "no command 'foo'" in tilery("foo", status=2)
+    assert "is a directory; give a Python file" in tilery("compile", str(tmp_path), status=1)
+    assert "--grace" in tilery("run", "-n", "1", "--grace", "-1", "true", status=105)
+
+
+def test_run_takes_a_separator(tilery):
+    assert tilery("run", "-n", "2", "--", "echo", "--flag", "--") == "--flag --\n" * 2
+    assert tilery("run", "-n", "1", "echo", "--flag") == "--flag\n"
+
+
 MAIN = """
 #include <stdint.h>
 #include <stdio.h>

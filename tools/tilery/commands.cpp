@@ -49,6 +49,11 @@ static int emit(tilery_kernel *kernel, const CompileRequest &request) {
 
 int compileCommand(const CompileRequest &given) {
   CompileRequest request = given;
+  if (std::filesystem::is_directory(request.file)) {
+    fmt::print(stderr, "tilery: ConfigError: '{}' is a directory; give a Python file\n",
+               request.file);
+    return 1;
+  }
   if (request.function.empty())
     request.function = std::filesystem::path(request.file).stem().string();
   tilery_function *function = nullptr;

@@ -4,9 +4,12 @@
 #include "tools/tilery/commands.h"
 #include "tools/tilery/run.h"
 
+#include "runtime/base/nearest_name.h"
 #include "tilery/tilery.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <fmt/format.h>
 
 using namespace tilery;
 
@@ -14,7 +17,8 @@ static void addRun(CLI::App &app, tools::RunOptions &options) {
   CLI::App *run = app.add_subcommand("run", "start a program once for each rank on this host");
   run->add_option("-n,--ranks", options.ranks, "number of ranks")->required()->check(CLI::Range(1, 4096));
   run->add_option("--grace", options.graceSeconds,
-                  "seconds that the other ranks get to notice a failed one");
+                  "seconds that the other ranks get to notice a failed one")
+      ->check(CLI::NonNegativeNumber);
   run->prefix_command(); // what follows is the program with its own options
   run->footer("Example: tilery run -n 4 python train.py --steps 10");
 }
@@ -27,6 +31,37 @@ static void addCompile(CLI::App &app, cli::CompileRequest &request) {
                       "parameter types: \"*fp32, symm *bf16, signal, i32, i32:16, 64\"");
   compile->add_option("-e,--emit", request.emit, "core, vector, llvm, asm, metadata or object");
   compile->add_option("-o,--output", request.output, "file to write; default: standard output");
+}
+
+/// The first argument, when it is neither an option nor a subcommand.
+static bool refuseUnknown(const CLI::App &app, int argc, char **argv) {
+  std::string_view word = argc > 1 ? argv[1] : "-";
+  std::vector<std::string_view> known;
+  for (const CLI::App *command : app.get_subcommands(nullptr))
+    known.push_back(command->get_name());
+  if (word.starts_with('-') || std::ranges::find(known, word) != known.end())
+    return false;
+  fmt::print(stderr, "tilery: there is no command '{}'{}\nthe commands are {}\n", word,
+             rt::didYouMean(word, known), fmt::join(known, ", "));
+  return true;
+}
+
+/// The arguments without the `--` that may stand between the options of `run` and its program: a
+/// CLI11 subcommand that keeps what follows as it is does not take one.
+static std::vector<char *> withoutSeparator(const CLI::App &run, int argc, char **argv) {
+  std::vector<char *> words(argv, argv + argc);
+  if (argc < 2 || words[1] != run.get_name())
+    return words;
+  for (size_t i = 2; i < words.size() && words[i][0] == '-'; ++i) {
+    const CLI::Option *option = run.get_option_no_throw(words[i]);
+    if (std::string_view(words[i]) == "--") {
+      words.erase(words.begin() + ptrdiff_t(i));
+      break;
+    }
+    bool valueFollows = option && option->get_items_expected() > 0;
+    i += valueFollows ? 1 : 0;
+  }
+  return words;
 }
 
 int main(int argc, char **argv) {
@@ -46,7 +81,11 @@ int main(int argc, char **argv) {
   app.add_subcommand("ops", "the operators and their options")->add_flag("--json", json, "print JSON");
   app.add_subcommand("bench", "time the operators on this machine")
       ->add_option("-o,--output", benchOutput, "JSON file to write");
-  CLI11_PARSE(app, argc, argv);
+  constexpr int UsageError = 2;
+  if (refuseUnknown(app, argc, argv))
+    return UsageError;
+  std::vector<char *> words = withoutSeparator(*app.get_subcommand("run"), argc, argv);
+  CLI11_PARSE(app, int(words.size()), words.data());
   if (app.got_subcommand("run")) {
     std::vector<std::string> command = app.get_subcommand("run")->remaining();
     if (command.empty())
