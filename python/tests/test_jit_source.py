@@ -101,6 +101,14 @@ def test_lines_indented_less_than_the_kernel(backend):
     assert value_of(factory()) == 3
 
 
+def test_characters_of_several_bytes(backend):
+    kernel = make("""@ty.jit
+def kernel(out, s: 'é' = len('é'), größe: tl.constexpr = len('ééé')):
+    tl.store(out, größe + s)
+""")
+    assert value_of(kernel) == 4
+
+
 def test_a_lambda_is_no_kernel(compiled):
     with fails(ty.CompileError, "is not written as a def"):
         value_of(make("kernel = ty.jit(lambda out: tl.store(out, 1))\n"))

@@ -3,6 +3,7 @@
 """Outside values of a kernel: which ones it can use, and that a change of them is seen."""
 
 import copy
+import enum
 import math
 import types
 
@@ -112,6 +113,18 @@ def test_constants_of_other_modules(compiled):
     assert value_of(kernel) == pytest.approx(math.pi + np.e + 9 + 1)
 
 
+class Plain(enum.Enum):
+    ONE = 1
+
+
+class Numbers(enum.IntEnum):
+    THREE = 3
+
+
+def test_members_of_an_integer_enumeration(compiled):
+    assert value_of(storing("G", G=Numbers.THREE)) == 3
+
+
 def plain(x):
     return x
 
@@ -129,10 +142,31 @@ class Thing:
     ("G", tl.constexpr(-2**63 - 1), ["'G' is -9223372036854775809, which does not fit"]),
     ("G[1]", (1, (2, {})), [r"'G\[1\]\[1\]' is a dictionary"]),
     ("G.floor(1.5)", math, ["'G.floor' is a builtin_function_or_method"]),
+    ("G.float32", np, ["'G.float32' is an element type of NumPy", "hint: use tl.float32"]),
+    ("G", Plain.ONE, ["'G' is a Plain, which a kernel cannot use"]),
     ("G.pie", math, ["module 'math' has no 'pie'"])])
 def test_values_that_a_kernel_cannot_use(compiled, expression, value, texts):
     with fails(ty.CompileError, r"\.py:3:19: error: ", *texts):
         value_of(storing(expression, G=value))
+
+
+def test_a_value_that_is_not_used(backend):
+    kernel = make("""@ty.jit
+def kernel(out, FANCY: tl.constexpr = False):
+    if FANCY:
+        tl.store(out, G["a"] + np.nosuch + plain(1))
+    else:
+        tl.store(out, 1)
+""", G={"a": 1}, np=np, plain=plain)
+    assert value_of(kernel) == 1
+
+
+def test_the_text_of_a_kernel_with_such_a_value(compiled):
+    with fails(ty.CompileError, "'G' is a dictionary"):
+        storing("G", G={}).warmup(np.zeros(1))
+    helper = make("@ty.jit\ndef helper(x):\n    return x + 1 + G\n", "helper", G={})
+    with fails(ty.CompileError, r":3:20: error: 'G' is a dictionary"):
+        value_of(storing("helper(1)", helper=helper))
 
 
 def test_a_default_that_a_kernel_cannot_use(compiled):

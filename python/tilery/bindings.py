@@ -39,6 +39,7 @@ class Snapshot:
         self.handle = 0  # the library's, once it has been made
         self.watched: list[tuple] = []
         self.lists: list[tuple] = []
+        self._refused: dict[str, CompileError] = {}  # by place
         self._requests: dict = {}
         self.request = self._of(kernel, ())
 
@@ -53,6 +54,14 @@ class Snapshot:
                 return False
         return True
 
+    def explained(self, error: CompileError) -> CompileError:
+        """The front end's error, or why the value used at that place cannot be used. Asked only
+        after the fact, since a branch that is not taken may name anything."""
+        return self._refused.get(_place(error), error)
+
+    def _refuse(self, error: CompileError) -> None:
+        self._refused[_place(error)] = error
+
     def _of(self, kernel, callers: tuple) -> dict:
         if kernel in callers:
             raise CompileError(f"kernel '{kernel.name}' calls itself; recursion is not supported")
@@ -64,11 +73,15 @@ class Snapshot:
         source = kernel.source
         bindings: dict[str, dict] = {}
 
-        def bind(name: str, shown: str, value, node):
+        def bind(name: str, shown: str, value, nodes) -> bool:
             self._watch_inside(value)
-            bindings[name] = binding(value, lambda other: self._of(other, callers))
-            if bindings[name] is None:
-                raise source.error(node, *refusal(shown, value))
+            bound = binding(value, lambda other: self._of(other, callers))
+            if bound is not None:
+                bindings[name] = bound
+                return True
+            for node in nodes:
+                self._refuse(source.error(node, *refusal(shown, value)))
+            return False
 
         values = self._named(kernel)
         for name, value in values.items():
@@ -79,11 +92,12 @@ class Snapshot:
             name = "_".join(path)
             while name in source.names or name in source.arguments:
                 name += "_"
-            bind(name, ".".join(path), value, node)
-            members.append((node, name))
+            if bind(name, ".".join(path), value, [node]):
+                members.append((node, name))
         defaults = {p.name: p.default for p in kernel.parameters}
         for name in source.computed_defaults():
-            bind(default_name(name), name, defaults[name], source.arguments[name][0])
+            if not bind(default_name(name), name, defaults[name], []):
+                raise source.error(source.arguments[name][0], *refusal(name, defaults[name]))
         text, line = source.for_front_end(kernel.parameters, members)
         return {"source": text, "file": source.file, "line": line, "name": kernel.name,
                 "bindings": bindings}
@@ -108,7 +122,9 @@ class Snapshot:
             if not _is_foreign(module):
                 continue
             if not hasattr(module, path[-1]):
-                raise source.error(node, f"module '{module.__name__}' has no '{path[-1]}'")
+                self._refuse(source.error(
+                    node, f"module '{module.__name__}' has no '{path[-1]}'"))
+                continue
             value = getattr(module, path[-1])
             if not isinstance(value, types.ModuleType):
                 self._watch(vars(module), path[-1])
@@ -128,6 +144,10 @@ class Snapshot:
                 self.lists.append((value, tuple(value)))
             for item in value:
                 self._watch_inside(item)
+
+
+def _place(error: CompileError) -> str:
+    return str(error).partition(" error: ")[0]
 
 
 def _lookup(source, name: str):
@@ -162,6 +182,8 @@ def refusal(name: str, value) -> tuple[str, str]:
     if isinstance(value, dict):
         return f"'{name}' is a dictionary, which a kernel cannot use", \
             "pass its values as tl.constexpr parameters, or name each of them"
+    if isinstance(value, type) and issubclass(value, np.generic):
+        return f"'{name}' is an element type of NumPy", f"use tl.{value.__name__}"
     kind = f"the class {value.__name__}" if isinstance(value, type) else \
         f"a {type(value).__name__}"
     return f"'{name}' is {kind}, which a kernel cannot use", \
@@ -182,14 +204,14 @@ def binding(value, of_kernel=lambda kernel: Snapshot(kernel).request) -> dict | 
         value = value.item()
     if value is None:
         return {"none": None}
-    if isinstance(value, enum.Enum):
+    if isinstance(value, enum.Enum) and _is_ours(type(value).__module__):
         return {"enum": f"{type(value).__module__}.{type(value).__name__}.{value.name}"}
     if isinstance(value, bool):
         return {"bool": value}
     if isinstance(value, int):
         if not -(1 << 63) <= value < 1 << 64:
             return None
-        return {"int": value if abs(value) < 1 << 53 else str(value)}
+        return {"int": int(value) if abs(value) < 1 << 53 else str(int(value))}
     if isinstance(value, float):
         return {"float": value if math.isfinite(value) else str(value)}
     if isinstance(value, str):
@@ -206,9 +228,13 @@ def binding(value, of_kernel=lambda kernel: Snapshot(kernel).request) -> dict | 
     return _builtin(value)
 
 
+def _is_ours(module: str) -> bool:
+    return module.split(".")[0] == "tilery"
+
+
 def _builtin(value) -> dict | None:
     module, name = getattr(value, "__module__", None), getattr(value, "__name__", None)
-    if not module or not name or str(module).split(".")[0] != "tilery":
+    if not module or not name or not _is_ours(str(module)):
         return None
     if module == "tilery.language.device":
         return {"builtin": f"{module}.{name}"}

@@ -15,7 +15,7 @@ import types
 import numpy as np
 
 from tilery import _capi, bindings, knobs, world as worlds
-from tilery.errors import ConfigError, LaunchError, nearest
+from tilery.errors import CompileError, ConfigError, LaunchError, nearest
 from tilery.interpreter import state
 from tilery.source import Source, lines_of
 
@@ -204,7 +204,16 @@ class JITFunction:
             _check_grid(grid)
             raise
         if status:
-            _capi.check(status)
+            with self._explaining():
+                _capi.check(status)
+
+    @contextlib.contextmanager
+    def _explaining(self):
+        """Errors at a value that kernels cannot use say what it is."""
+        try:
+            yield
+        except CompileError as error:
+            raise self._snapshot.explained(error) from None
 
     def _launch_interpreted(self, grid, args) -> None:
         from tilery.interpreter.launch import Launch, as_kernel
@@ -283,8 +292,9 @@ class JITFunction:
                               "its text depends on the arguments")
         options, args = self._last
         packed = self._records.pack(args)
-        return CompiledKernel(self.name, _capi.handle_from("function_compile", handle, options,
-                                                           packed, len(args)))
+        with self._explaining():
+            compiled = _capi.handle_from("function_compile", handle, options, packed, len(args))
+        return CompiledKernel(self.name, compiled)
 
     @property
     def ir(self) -> "CompiledKernel":

@@ -46,15 +46,15 @@ class Source:
                                "written as a def")
 
     @functools.cached_property
-    def names(self) -> dict[str, ast.Name]:
-        """Every outside name that the body reads, with its first place."""
+    def names(self) -> dict[str, list[ast.Name]]:
+        """Every outside name that the body reads, with its places."""
         module = symtable.symtable(self.text, self.file, "exec")
         outside = set().union(*(_globals(table) for table in module.get_children()
                                 if table.get_name() == self.name))
-        found: dict[str, ast.Name] = {}
+        found: dict[str, list[ast.Name]] = {}
         for node in self._body():
             if isinstance(node, ast.Name) and node.id in outside:
-                found.setdefault(node.id, node)
+                found.setdefault(node.id, []).append(node)
         return found
 
     @functools.cached_property
@@ -100,11 +100,11 @@ class Source:
         fixed = ", ".join(f'"{p.name}"' for p in parameters if p.do_not_specialize)
         decorator = f"@jit(do_not_specialize=[{fixed}])\n" if fixed else "@jit\n"
         first = self.tree.lineno - 1
-        return decorator + "".join(text.lines()[first:]), self.line + first - 1
+        return decorator + "\n".join(text.lines()[first:]), self.line + first - 1
 
     def error(self, node, text: str, hint: str = "") -> CompileError:
         """An error at `node`, in the form of the front end's."""
-        line = self.text.splitlines()[node.lineno - 1]
+        line = self.text.split("\n")[node.lineno - 1]
         at = len(line.encode()[:node.col_offset].decode())
         width = max(1, node.end_col_offset - node.col_offset) if node.end_lineno == node.lineno \
             else len(line) - at
@@ -124,8 +124,8 @@ class _Edited:
     def __init__(self, text: str):
         self.data = text.encode()
         self.starts = [0]
-        for line in self.data.splitlines(keepends=True):
-            self.starts.append(self.starts[-1] + len(line))
+        for line in self.data.split(b"\n"):
+            self.starts.append(self.starts[-1] + len(line) + 1)
         self.edits: list[tuple[int, int, bytes]] = []
 
     def span(self, node) -> tuple[int, int]:
@@ -162,7 +162,7 @@ class _Edited:
         data = self.data
         for begin, end, new in sorted(self.edits, reverse=True):
             data = data[:begin] + new + data[end:]
-        return data.decode().splitlines(keepends=True)
+        return data.decode().split("\n")
 
 
 def _dedent(lines: list[str]) -> str:
