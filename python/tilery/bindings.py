@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import ast
 import enum
 import inspect
 import math
@@ -19,12 +18,6 @@ from tilery.source import Source, default_name
 
 _MODULES = ("tilery", "tilery.language", "tilery.language.core", "tilery.language.device",
             "tilery.language.shmem", "tilery.language.libdevice")
-
-
-# Functions of the kernel language whose result is a pointer made of their first argument.
-_POINTER_CALLS = ("make_block_ptr", "make_tensor_descriptor", "advance", "symm_at", "where")
-
-
 ABSENT = object()  # what a name stands for that is not defined
 
 
@@ -270,44 +263,3 @@ def _is_constexpr(annotation, scope: dict) -> bool:
             return True
         annotation = scope.get(annotation)
     return getattr(annotation, "__name__", "") == "constexpr"
-
-
-def written_parameters(source: Source, names: list[str]) -> set[str]:
-    """Parameters whose memory the function may write: they reach the target of a store,
-    an atomic or a copy in its own text (calls to other kernels are not followed)."""
-    reaches = {name: {name} for name in names}
-
-    def of(node) -> set[str]:
-        found = set()
-        for part in ast.walk(node):
-            if isinstance(part, ast.Name):
-                found |= reaches.get(part.id, set())
-        return found
-
-    for _ in range(2):  # twice, for loops that carry a pointer
-        for node in ast.walk(source.tree):
-            if isinstance(node, ast.Assign):
-                for target in node.targets:
-                    for part in ast.walk(target):
-                        if isinstance(part, ast.Name):
-                            before = reaches.get(part.id, set())
-                            reaches[part.id] = before | of(_pointer(node.value))
-    written = set()
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.Call) and node.args:
-            called = getattr(node.func, "attr", getattr(node.func, "id", ""))
-            if called in ("store", "get", "get_nbi") or called.startswith("atomic_"):
-                written |= of(node.args[0])
-    return written & set(names)
-
-
-def _pointer(node):
-    """The part of an assigned expression that can be a pointer: not what a load returns."""
-    if isinstance(node, ast.Call):
-        called = getattr(node.func, "attr", "")
-        if called not in _POINTER_CALLS:
-            return ast.Constant(0)
-        return node.args[0] if node.args else ast.Constant(0)
-    if isinstance(node, ast.BinOp):
-        return ast.Tuple([_pointer(node.left), _pointer(node.right)], ast.Load())
-    return node

@@ -124,10 +124,6 @@ class JITFunction:
     def source(self) -> Source:
         return Source(self.fn, self._lines)
 
-    @functools.cached_property
-    def written(self) -> set[str]:
-        return bindings.written_parameters(self.source, self.names)
-
     def _native(self) -> int:
         """The library's handle; another one when an outside value has changed."""
         snapshot = self._snapshot
