@@ -34,7 +34,7 @@ static Json result(const std::string &name, double seconds, double flops) {
 }
 
 static tilery_tensor matrix(std::vector<float> &data, const int64_t *shape) {
-  return {data.data(), shape, nullptr, 2, TILERY_FP32};
+  return {data.data(), shape, nullptr, 2, TILERY_FP32, 0};
 }
 
 static Json benchMatmul(int64_t n) {
