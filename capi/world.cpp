@@ -65,7 +65,8 @@ int32_t tilery_world_size(const tilery_world *world) { return world ? world->wor
 
 tilery_status tilery_world_leave(tilery_world *world) {
   return guarded([&] {
-    std::unique_lock lastCall(require(world, "the world").users);
+    require(world, "the world").leaving = true;
+    std::unique_lock lastCall(world->users);
     world->world->finalize();
   });
 }

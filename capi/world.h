@@ -6,6 +6,7 @@
 #include "runtime/world/process_world.h"
 #include "runtime/world/world.h"
 
+#include <atomic>
 #include <memory>
 #include <shared_mutex>
 #include <string>
@@ -16,6 +17,8 @@ struct tilery_world {
   std::string summary;
   /// Shared by the calls in flight; exclusive while the rank leaves the world.
   mutable std::shared_mutex users;
+  /// Set first, so that threads that keep calling cannot keep the rank from leaving.
+  std::atomic<bool> leaving = false;
 };
 
 struct tilery_group {
@@ -30,7 +33,8 @@ namespace tilery::capi {
 class WorldUse {
 public:
   explicit WorldUse(const tilery_world &handle) : calls(handle.users), world(*handle.world) {
-    world.requireMember();
+    if (handle.leaving)
+      world.raiseFinalized();
   }
   rt::World *operator->() const { return &world; }
   rt::World *get() const { return &world; }

@@ -119,18 +119,16 @@ def test_ctrl_c_ends_a_wait(compiled, call):
     process = start(f'''
 from kernel_text import make
 wait = make("""@ty.jit
-def kernel(ready):
-    dl.wait(ready, waitValue=1)
+def kernel(ready):  # polls, which is no deadlock
+    while tl.atomic_add(ready, 0) == 0:
+        tl.debug_barrier()
 """)
 def body():
-    ready = ty.signals(1)
+    ready = ty.zeros(1, ty.int64)
     if ty.rank() == 0:
         wait[(1,)](ready)
     ty.barrier()
-other = ty.signals(1, "other")
-ready = ty.signals(1, "ready")
-import threading
-keeps_it_from_being_a_deadlock = threading.Thread(target=lambda: None)
+ready = ty.zeros(1, ty.int64, "ready")
 print("waits", flush=True)
 {call}
 ''', TILERY_TIMEOUT_S="50")
@@ -141,6 +139,33 @@ print("waits", flush=True)
     text, _ = process.communicate(timeout=30)
     assert "KeyboardInterrupt" in text and process.returncode != 0
     assert time.monotonic() - begin < 8, text
+
+
+def test_ctrl_c_ends_the_wait_for_missing_ranks(compiled):
+    for rank in range(2):
+        process = start('print("waits", flush=True); ty.init()', RANK=str(rank), WORLD_SIZE="2",
+                        MASTER_ADDR="127.0.0.1", MASTER_PORT=str(20000 + os.getpid() % 20000))
+        assert process.stdout.readline() == "waits\n"
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        text, _ = process.communicate(timeout=10)
+        assert "KeyboardInterrupt" in text and process.returncode != 0
+
+
+def test_ctrl_c_leaves_a_rank_that_sleeps(compiled):
+    text = output('''
+import os, signal, threading, time
+def body():
+    if ty.rank() == 1:
+        time.sleep(50)
+    ty.barrier()
+threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    ty.spawn(body, ranks=2)
+except KeyboardInterrupt:
+    print("interrupted")
+''')
+    assert text == "interrupted\n"
 
 
 def test_an_exception_that_cannot_be_printed(backend):

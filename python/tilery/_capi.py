@@ -131,13 +131,18 @@ def message() -> str:
     return (library().tilery_error_message() or b"").decode()
 
 
+def raise_interruption() -> None:
+    """Raises what a signal handler raised while a call of this thread waited, if it did."""
+    raised = launcher().take_interruption() if launcher.cache_info().currsize else None
+    if raised is not None:
+        raise raised
+
+
 def check(status: int) -> None:
     """Raises the error that a status other than 0 stands for, or what a signal handler raised
     while the call waited."""
     if status:
-        raised = launcher().take_interruption() if launcher.cache_info().currsize else None
-        if raised is not None:
-            raise raised
+        raise_interruption()
         kind = KINDS[status] if 0 < status < len(KINDS) else InternalError
         raise kind(message())
 

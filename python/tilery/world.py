@@ -81,6 +81,7 @@ class NativeWorld:
         The memory lives on while tensors or views refer to it."""
         self.alive = False
         _capi.call("world_leave", self.handle)
+        _capi.raise_interruption()  # waiting for the others ends without an error
 
     def __del__(self):
         handle, self.handle = getattr(self, "handle", 0), 0
@@ -159,6 +160,7 @@ def init(**options):
             if not options:
                 from tilery.interop.torch import initialised_ranks
                 options = initialised_ranks() or {}
+            _capi.launcher()  # Ctrl-C ends the wait for the other ranks
             _process_world = NativeWorld(_capi.handle_from("world_init", _capi.encode(options)))
             atexit.register(_at_exit)
         return _process_world

@@ -19,7 +19,19 @@ static int64_t spinTime(const Domain &domain) {
 
 static std::atomic<int (*)()> interruptCheck;
 
+static constexpr const char *Interrupted = "the program was interrupted";
+
 void setInterruptCheck(int (*check)()) { interruptCheck.store(check); }
+
+static bool interrupted() {
+  int (*check)() = interruptCheck.load();
+  return check && check() != 0;
+}
+
+void raiseIfInterrupted() {
+  if (interrupted())
+    raise(TILERY_LAUNCH_ERROR, "{}", Interrupted);
+}
 
 IdleWait::IdleWait(Domain &domain, int rank, int64_t longestNapNs)
     : domain(domain), rank(rank), cell(domain.control.rank(rank)), longestNapNs(longestNapNs),
@@ -33,9 +45,8 @@ void IdleWait::checkInterrupt(int64_t now) {
   if (now - interruptCheckedAt < Period)
     return;
   interruptCheckedAt = now;
-  int (*check)() = interruptCheck.load();
-  if (check && check() != 0)
-    domain.fail(rank, TILERY_LAUNCH_ERROR, "the program was interrupted");
+  if (interrupted())
+    domain.fail(rank, TILERY_LAUNCH_ERROR, Interrupted);
 }
 
 void IdleWait::sleep(uint32_t ticket, bool passive) {

@@ -15,6 +15,8 @@ namespace tilery::rt {
 
 /// Waits ask `check` now and then; when it is not 0 their world fails as interrupted. Null: no one.
 void setInterruptCheck(int (*check)());
+/// For waits before there is a world: a LaunchError when the program was interrupted.
+void raiseIfInterrupted();
 
 class IdleWait {
 public:

@@ -5,10 +5,12 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
+#include "runtime/world/idle_wait.h"
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -57,6 +59,7 @@ static Descriptor connectInTime(const Job &job, const std::string &name, double 
       return socket;
     }
     usleep(5000);
+    raiseIfInterrupted();
   }
   raise(TILERY_PEER_ERROR,
         "rank {} did not find rank 0 within {} s ({}, MASTER_ADDR '{}', MASTER_PORT '{}', "
@@ -64,6 +67,12 @@ static Descriptor connectInTime(const Job &job, const std::string &name, double 
         "MASTER_ADDR and MASTER_PORT; a slow start needs a larger TILERY_TIMEOUT_S",
         job.rank, timeoutSeconds, job.launcher, job.masterAddress, job.masterPort,
         listInterfaces());
+}
+
+static void awaitMessage(const Descriptor &socket) {
+  pollfd event{socket.get(), POLLIN, 0};
+  while (poll(&event, 1, 100) <= 0)
+    raiseIfInterrupted();
 }
 
 static Rendezvous joinHost(const Job &job, const WorldShape &shape, const std::string &name,
@@ -74,6 +83,7 @@ static Rendezvous joinHost(const Job &job, const WorldShape &shape, const std::s
   // Rank 0 keeps the deadline, and its death ends the wait.
   Verdict verdict;
   std::vector<Descriptor> none;
+  awaitMessage(socket);
   good = good && receiveMessage(socket, &verdict, sizeof(verdict), none, -1);
   if (!good)
     raise(TILERY_PEER_ERROR, "rank 0 died while the world was set up");

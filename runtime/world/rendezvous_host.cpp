@@ -6,6 +6,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
+#include "runtime/world/idle_wait.h"
 
 #include <algorithm>
 #include <cstring>
@@ -72,6 +73,7 @@ private:
     for (int rank = 1; rank < job.size; ++rank)
       events.push_back({result.links[size_t(rank)].get(), POLLIN, 0});
     poll(events.data(), events.size(), 100);
+    raiseIfInterrupted();
     if (deadline.passed(nowNs()))
       failAll(TILERY_PEER_ERROR, describeLate());
     for (int rank = 1; rank < job.size; ++rank)

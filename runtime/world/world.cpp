@@ -64,13 +64,13 @@ int World::axisSize(int axis) const {
   return axis < 0 ? size() : domain->options.mesh[size_t(axis)];
 }
 
-void World::requireMember() const {
-  if (finalized)
-    raise(TILERY_LAUNCH_ERROR, "this world was finalized; rank {} has left it", self);
+void World::raiseFinalized() const {
+  raise(TILERY_LAUNCH_ERROR, "this world was finalized; rank {} has left it", self);
 }
 
 void World::requireUsable() const {
-  requireMember();
+  if (finalized)
+    raiseFinalized();
   if (domain->failed())
     domain->raiseFailure(self);
 }

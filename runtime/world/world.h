@@ -62,8 +62,7 @@ public:
   void put(void *destination, const void *source, size_t bytes, int rank);
   void get(void *destination, const void *source, size_t bytes, int rank);
 
-  /// Raises when this rank has finalized.
-  void requireMember() const;
+  [[noreturn]] void raiseFinalized() const;
   /// Raises when the world has failed or this rank has finalized.
   void requireUsable() const;
   /// Marks the world failed and raises: others get a PeerError.
