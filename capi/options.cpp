@@ -54,6 +54,9 @@ void setOption(tilery_options &options, const std::string &name, const json::Val
     if (!number || *number < option.least || *number > option.most)
       rt::raise(TILERY_CONFIG_ERROR, "launch option '{}' must be an integer from {} to {}", name,
                 option.least, option.most);
+    if (name == "num_warps" && (*number & (*number - 1)) != 0)
+      rt::raise(TILERY_CONFIG_ERROR, "launch option 'num_warps' must be a power of two, not {}",
+                *number);
     options.*option.field = *number;
     return;
   }

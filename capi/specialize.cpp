@@ -189,7 +189,9 @@ ParameterSpec parseEntry(llvm::StringRef entry, const ParameterInfo &parameter) 
   type = type.trim();
   bool pointer = type.consume_front("*");
   std::optional<DType> dtype = frontend::dtypeNamed(type.trim());
-  if (!dtype || (symmetric && !pointer))
+  bool hinted = spec.divisibleBy16 || spec.equalToOne;
+  if (!dtype || (symmetric && !pointer) || (hinted && !pointer && frontend::isFloat(*dtype)) ||
+      text.ends_with(":"))
     bad();
   spec.element = {symmetric ? ElementType::Kind::Symmetric
                   : pointer ? ElementType::Kind::Pointer : ElementType::Kind::Scalar, *dtype};

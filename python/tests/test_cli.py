@@ -95,6 +95,8 @@ def test_an_object_file_links_into_a_c_program(tilery, tmp_path):
     (["compile", SOFTMAX, "-s", SIGNATURE.replace("64", "48")], "needs a power of two"),
     (["compile", SOFTMAX, "-s", SIGNATURE.replace("*fp32", "*fp33")], "'*fp33' is not a type or constant"),
     (["compile", SOFTMAX, "-s", SIGNATURE, "-e", "ptx"], "not 'ptx'"),
+    (["compile", SOFTMAX, "-s", SIGNATURE.replace("i32,", "i32:,", 1)], "'i32:' is not a type or constant"),
+    (["compile", SOFTMAX, "-s", SIGNATURE.replace("i32,", "fp32:16,", 1)], "'fp32:16' is not a type"),
 ])
 def test_mistakes_are_named(tilery, arguments, text):
     assert text in tilery(*arguments, status=1)

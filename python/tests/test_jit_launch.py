@@ -84,3 +84,8 @@ def test_do_not_specialize(given, text):
 def test_what_a_kernel_is_made_of(value, text):
     with fails(ty.ConfigError, "ty.jit makes kernels of Python functions", text):
         ty.jit(value)
+
+
+def test_num_warps_is_a_power_of_two(compiled):
+    with pytest.raises(ty.ConfigError, match="'num_warps' must be a power of two, not 3"):
+        launch(1, num_warps=3)
