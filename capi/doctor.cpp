@@ -48,6 +48,9 @@ static json::Value describeLauncher() {
 
 extern "C" const char *tilery_doctor(void) {
   static thread_local std::string text;
+  const char *cache = tilery_cache_describe();
+  if (!cache)
+    return nullptr;
   json::Array cpus{describeCpu("native"), describeCpu("avx512"), describeCpu("avx2")};
   json::Value report = json::Object{
       {"version", tilery_version()},
@@ -61,7 +64,7 @@ extern "C" const char *tilery_doctor(void) {
                               describeDriver("ascend", "libascendcl.so"),
                               describeDriver("maca", "libmcruntime.so")}},
       {"world", describeLauncher()},
-      {"cache", cantFail(json::parse(tilery_cache_describe()))}};
+      {"cache", cantFail(json::parse(cache))}};
   text.clear();
   llvm::raw_string_ostream(text) << report;
   return text.c_str();

@@ -4,6 +4,7 @@
 #include "capi/kernel_cache.h"
 
 #include "capi/bindings.h"
+#include "capi/error.h"
 #include "runtime/base/knobs.h"
 #include "runtime/base/log.h"
 #include "tilery/kernel_abi.h"
@@ -196,8 +197,8 @@ void capi::storeCached(const std::string &key, const CompiledCode &code) {
            "; set TILERY_CACHE_DIR to a directory that can");
 }
 
-extern "C" const char *tilery_cache_describe(void) {
-  static thread_local std::string text;
+static std::string describeCache() {
+  std::string text;
   int64_t entries = 0, bytes = 0;
   std::error_code error;
   for (const auto &entry : fs::directory_iterator(cacheDirectory(), error))
@@ -205,10 +206,15 @@ extern "C" const char *tilery_cache_describe(void) {
       ++entries;
       bytes += int64_t(entry.file_size(error));
     }
-  text.clear();
   llvm::raw_string_ostream(text) << json::Value(json::Object{
       {"path", cacheDirectory().string()}, {"entries", entries}, {"bytes", bytes}});
-  return text.c_str();
+  return text;
+}
+
+extern "C" const char *tilery_cache_describe(void) {
+  static thread_local std::string text;
+  tilery_status status = capi::guarded([] { text = describeCache(); });
+  return status ? nullptr : text.c_str();
 }
 
 extern "C" tilery_status tilery_cache_clear(void) {

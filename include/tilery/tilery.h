@@ -278,10 +278,11 @@ TILERY_API tilery_status tilery_op_call(const char *name, tilery_world *world,
 
 /* ---- Cache, diagnosis ----------------------------------------------------------- */
 
-/* JSON: {"path","entries","bytes"} */
+/* JSON: {"path","entries","bytes"}; null when a TILERY_* variable is wrong. */
 TILERY_API const char *tilery_cache_describe(void);
 TILERY_API tilery_status tilery_cache_clear(void);
-/* JSON: what was found, what was not and why: {"cpu":{...},"targets":[...],"world":{...}} */
+/* JSON: what was found, what was not and why: {"cpu":{...},"targets":[...],"world":{...}};
+ * null when a TILERY_* variable is wrong. */
 TILERY_API const char *tilery_doctor(void);
 
 #ifdef __cplusplus

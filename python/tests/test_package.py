@@ -2,11 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The package as a whole: knobs, import time, doctor, decorators, autotuning on one rank."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from backends import require_library
 from kernel_text import make
 from test_cases_host import python
 from test_errors import fails
@@ -60,6 +64,19 @@ def test_values_out_of_range(monkeypatch, name, text, wanted):
     monkeypatch.setenv(name, text)
     with fails(ty.ConfigError, f"{name} is '{text}'", wanted):
         knobs.get(name)
+
+
+def test_a_wrong_knob_is_reported_by_the_library():
+    require_library()
+    code = '''
+from tilery import _capi
+assert _capi.library().tilery_doctor() is None
+print(_capi.message())
+'''
+    for name in ("TILERY_LOG", "TILERY_TIMEOUT_S"):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                              env={**os.environ, name: "loud"})
+        assert f"{name} is 'loud', which is not" in done.stdout, done.stderr
 
 
 def test_only_knobs_reads_the_environment():

@@ -114,7 +114,10 @@ static void printDoctor(const Json &report) {
 }
 
 int doctorCommand(bool json) {
-  Json report = Json::parse(tilery_doctor());
+  const char *found = tilery_doctor();
+  if (!found)
+    return reportFailure(TILERY_CONFIG_ERROR);
+  Json report = Json::parse(found);
   std::string result;
   bool passed = true;
   try {
@@ -137,7 +140,10 @@ int cacheCommand(bool clear) {
   if (clear)
     if (int status = tilery_cache_clear())
       return reportFailure(status);
-  Json cache = Json::parse(tilery_cache_describe());
+  const char *found = tilery_cache_describe();
+  if (!found)
+    return reportFailure(TILERY_CONFIG_ERROR);
+  Json cache = Json::parse(found);
   fmt::print("{}: {} kernels, {} bytes\n", cache["path"].get<std::string>(),
              cache["entries"].get<int64_t>(), cache["bytes"].get<int64_t>());
   return 0;
