@@ -24,6 +24,13 @@ Value Generator::attribute(const Value &value, const std::string &name) {
     return typeAttribute(*type, name);
   if (value.block())
     return blockAttribute(value, name);
+  if (const Tuple *tuple = value.tuple(); tuple && tuple->fields) {
+    const std::vector<std::string> &names = tuple->fields->names;
+    auto field = llvm::find(names, name);
+    if (field == names.end())
+      noAttribute(*this, value.describe(), name, names);
+    return tuple->elements[size_t(field - names.begin())];
+  }
   if (name == "value") // x.value of a tl.constexpr
     return value;
   if (value.isNumber() && (name == "to" || name == "dtype"))

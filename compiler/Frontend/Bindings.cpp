@@ -102,6 +102,32 @@ static Value parseMember(const std::string &path) {
   throw std::invalid_argument("the language has no '" + path + "'");
 }
 
+// {"class": "Pair", "fields": ["x", "y"], "defaults": {"y": binding}}
+static std::shared_ptr<const TupleFields> parseFields(const llvm::json::Object &object) {
+  auto fields = std::make_shared<TupleFields>();
+  fields->className = object.getString("class").value_or("").str();
+  const llvm::json::Object *defaults = object.getObject("defaults");
+  if (auto *names = object.getArray("fields"))
+    for (const llvm::json::Value &name : *names) {
+      fields->names.push_back(name.getAsString().value_or("").str());
+      const llvm::json::Value *value = defaults ? defaults->get(fields->names.back()) : nullptr;
+      fields->defaults.push_back(value ? std::optional(parseBinding(*value)) : std::nullopt);
+    }
+  return fields;
+}
+
+// The fields, and "values": [binding...]
+static Value parseNamedTuple(const llvm::json::Object &object) {
+  std::vector<Value> elements;
+  if (auto *values = object.getArray("values"))
+    for (const llvm::json::Value &value : *values)
+      elements.push_back(parseBinding(value));
+  auto fields = parseFields(object);
+  if (elements.size() != fields->names.size())
+    throw std::invalid_argument("a named tuple needs one value for each field");
+  return makeTuple(std::move(elements), fields);
+}
+
 Value parseBinding(const llvm::json::Value &binding) {
   const llvm::json::Object *object = binding.getAsObject();
   if (!object || object->size() != 1)
@@ -130,6 +156,10 @@ Value parseBinding(const llvm::json::Value &binding) {
   }
   if (kind == "jit" && value.getAsObject())
     return parseJit(*value.getAsObject());
+  if (kind == "tuple_class" && value.getAsObject())
+    return TupleClass{parseFields(*value.getAsObject())};
+  if (kind == "named_tuple" && value.getAsObject())
+    return parseNamedTuple(*value.getAsObject());
   if (kind == "tuple" && value.getAsArray()) {
     std::vector<Value> elements;
     for (const llvm::json::Value &element : *value.getAsArray())

@@ -23,6 +23,8 @@ Value Generator::call(const Value &callee, std::vector<Value> arguments, Keyword
       fail("a lambda takes no keywords");
     return callLambda(**lambda, std::move(arguments));
   }
+  if (auto *tuple = callee.get<TupleClass>())
+    return makeNamedTuple(*tuple, std::move(arguments), keywords);
   if (auto *type = callee.get<TypeValue>(); type && type->element.isScalar()) {
     if (arguments.size() != 1)
       fail("a type converts one value");
@@ -151,6 +153,32 @@ Value Generator::callFunction(const FunctionValue &function, std::vector<Value> 
   callSites.push_back(site);
   runBlock(function.definition->body, 0, nullptr);
   return inner.returned;
+}
+
+Value Generator::makeNamedTuple(const TupleClass &tuple, std::vector<Value> given,
+                                const Keywords &keywords) {
+  const TupleFields &fields = *tuple.fields;
+  if (given.size() > fields.names.size())
+    fail("'" + fields.className + "' has " + std::to_string(fields.names.size()) +
+         " fields, but " + std::to_string(given.size()) + " values are given");
+  std::vector<std::optional<Value>> bound(fields.names.size());
+  for (size_t i = 0; i < given.size(); ++i)
+    bound[i] = given[i];
+  for (const auto &[name, value] : keywords) {
+    size_t at = size_t(llvm::find(fields.names, name) - fields.names.begin());
+    if (at == fields.names.size())
+      fail("'" + fields.className + "' has no field '" + name + "'");
+    if (bound[at])
+      fail("field '" + name + "' of '" + fields.className + "' is given twice");
+    bound[at] = value;
+  }
+  std::vector<Value> elements;
+  for (size_t i = 0; i < bound.size(); ++i) {
+    if (!bound[i] && !fields.defaults[i])
+      fail("'" + fields.className + "' needs the field '" + fields.names[i] + "'");
+    elements.push_back(bound[i] ? *bound[i] : *fields.defaults[i]);
+  }
+  return makeTuple(std::move(elements), tuple.fields);
 }
 
 Value Generator::callLambda(const LambdaValue &lambda, std::vector<Value> arguments) {

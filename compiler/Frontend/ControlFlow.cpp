@@ -148,8 +148,8 @@ void Generator::unify(Value &a, Value &b, Branch &inA, Branch &inB, const std::s
     std::vector<Value> x = left->elements, y = right->elements;
     for (auto [p, q] : llvm::zip(x, y))
       unify(p, q, inA, inB, name);
-    a.data = makeTuple(x).data;
-    b.data = makeTuple(y).data;
+    a.data = makeTuple(x, left->fields).data;
+    b.data = makeTuple(y, right->fields).data;
     return;
   }
   if (a.block() && b.block() && a.block()->block == b.block()->block &&
@@ -209,7 +209,7 @@ static Value numbersToTiles(Generator &gen, const Value &value) {
     std::vector<Value> elements;
     for (const Value &element : tuple->elements)
       elements.push_back(numbersToTiles(gen, element));
-    result.data = makeTuple(elements).data;
+    result.data = makeTuple(elements, tuple->fields).data;
   }
   return result;
 }
@@ -267,7 +267,7 @@ static Value matchCarried(Generator &gen, const Value &value, const Value &befor
     std::vector<Value> elements;
     for (auto [x, y] : llvm::zip(now->elements, tuple->elements))
       elements.push_back(matchCarried(gen, x, y, name));
-    return makeTuple(elements);
+    return makeTuple(elements, tuple->fields);
   }
   const BlockPointer *a = before.block(), *b = value.block();
   bool same = a && b ? a->block == b->block && a->base.element == b->base.element

@@ -140,6 +140,8 @@ private:
                     const std::vector<std::pair<std::string, Value>> &keywords);
   Value callFunction(const FunctionValue &function, std::vector<Value> arguments,
                      const std::vector<std::pair<std::string, Value>> &keywords);
+  Value makeNamedTuple(const TupleClass &tuple, std::vector<Value> arguments,
+                       const std::vector<std::pair<std::string, Value>> &keywords);
   Value callLambda(const LambdaValue &lambda, std::vector<Value> arguments);
   void bindParameters(const FunctionDef &definition, std::vector<Value> arguments,
                       const std::vector<std::pair<std::string, Value>> &keywords, Scope &scope);

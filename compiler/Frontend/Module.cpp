@@ -96,6 +96,8 @@ void Module::scanStatement(size_t begin, size_t end) {
       }
     return;
   }
+  if (first.isName("class"))
+    return scanClass(begin, end);
   bool assigns = first.kind == Token::Kind::Name && begin + 1 < end &&
                  (tokens[begin + 1].isOperator("=") || tokens[begin + 1].isOperator(":"));
   if (assigns)
@@ -112,6 +114,43 @@ static std::string dottedName(const std::vector<Token> &tokens, size_t &i) {
     name += tokens[i++].text;
   }
   return name;
+}
+
+// class Pair(NamedTuple): with fields `name: annotation` or `name: annotation = constant`. Other
+// classes are host code.
+void Module::scanClass(size_t begin, size_t end) {
+  size_t i = begin + 3;
+  if (end < begin + 5 || !tokens[begin + 2].isOperator("("))
+    return;
+  std::string base = dottedName(tokens, i);
+  if (base != "NamedTuple" && !base.ends_with(".NamedTuple"))
+    return;
+  auto fields = std::make_shared<TupleFields>();
+  fields->className = tokens[begin + 1].text;
+  for (bool lineStarts = false; i < end; ++i) {
+    Token::Kind kind = tokens[i].kind;
+    if (lineStarts && kind == Token::Kind::Name && tokens[i + 1].isOperator(":")) {
+      fields->names.push_back(tokens[i].text);
+      fields->defaults.push_back(fieldDefault(i, end));
+    }
+    lineStarts = kind == Token::Kind::Newline || kind == Token::Kind::Indent;
+  }
+  resolved[fields->className] = TupleClass{fields};
+}
+
+// The constant after '=' in the line of a field that begins at token `i`.
+std::optional<Value> Module::fieldDefault(size_t i, size_t end) {
+  size_t equals = i;
+  while (equals < end && tokens[equals].kind != Token::Kind::Newline &&
+         !tokens[equals].isOperator("="))
+    ++equals;
+  if (equals >= end || !tokens[equals].isOperator("="))
+    return std::nullopt;
+  std::vector<Token> part;
+  for (size_t at = equals + 1; at < end && tokens[at].kind != Token::Kind::Newline; ++at)
+    part.push_back(tokens[at]);
+  part.push_back(tokens.back()); // End
+  return evaluateConstant(*this, *Parser(part).parseExpressionList());
 }
 
 // import tilery.language as tl, tilery.language.device as dl

@@ -42,6 +42,8 @@ private:
   std::shared_ptr<Module> importedModule(const std::string &name);
   void scan();
   void scanStatement(size_t begin, size_t end);
+  void scanClass(size_t begin, size_t end);
+  std::optional<Value> fieldDefault(size_t i, size_t end);
   void scanImport(size_t begin, size_t end);
   void scanFrom(size_t begin, size_t end);
   bool oneLineFunctionEnds(size_t begin, size_t newline) const;

@@ -65,10 +65,13 @@ std::string Value::describe() const {
     std::string operator()(const TypeValue &type) { return "the type " + type.element.str(); }
     std::string operator()(const EnumValue &value) { return value.kind + "." + value.member; }
     std::string operator()(const std::shared_ptr<Tuple> &tuple) {
-      std::string out = "(";
+      std::string out, name = tuple->fields ? tuple->fields->className : "";
       for (const Value &element : tuple->elements)
-        out += (out.size() > 1 ? ", " : "") + element.describe();
-      return out + ")";
+        out += (out.empty() ? "" : ", ") + element.describe();
+      return name + "(" + out + ")";
+    }
+    std::string operator()(const TupleClass &tuple) {
+      return "the class " + tuple.fields->className;
     }
     std::string operator()(const ModuleValue &module) { return "the module " + module.name; }
     std::string operator()(const FunctionValue &function) {
@@ -88,8 +91,8 @@ std::string Value::describe() const {
   return std::visit(Describe{}, data);
 }
 
-Value makeTuple(std::vector<Value> elements) {
-  return std::make_shared<Tuple>(Tuple{std::move(elements)});
+Value makeTuple(std::vector<Value> elements, std::shared_ptr<const TupleFields> fields) {
+  return std::make_shared<Tuple>(Tuple{std::move(elements), std::move(fields)});
 }
 
 bool sameConstant(const Value &a, const Value &b) {
@@ -115,6 +118,8 @@ bool sameConstant(const Value &a, const Value &b) {
     return x->definition == b.get<FunctionValue>()->definition;
   if (auto *x = a.get<BuiltinValue>())
     return x->builtin == b.get<BuiltinValue>()->builtin;
+  if (auto *x = a.get<TupleClass>())
+    return x->fields == b.get<TupleClass>()->fields;
   if (auto *x = a.get<ModuleValue>())
     return x->name == b.get<ModuleValue>()->name;
   return a.isNone() || a.get<EllipsisValue>();
@@ -141,7 +146,7 @@ Value unflatten(const Value &like, llvm::ArrayRef<Tile> tiles, size_t &next) {
     std::vector<Value> elements;
     for (const Value &element : tuple->elements)
       elements.push_back(unflatten(element, tiles, next));
-    result.data = makeTuple(std::move(elements)).data;
+    result.data = makeTuple(std::move(elements), tuple->fields).data;
   }
   if (const BlockPointer *block = like.block()) {
     auto copy = std::make_shared<BlockPointer>(*block);

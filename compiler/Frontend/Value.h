@@ -52,8 +52,19 @@ struct Int {
 struct None {
   bool operator==(const None &) const = default;
 };
+/// Names of a named tuple's elements, and the class that has them.
+struct TupleFields {
+  std::string className;
+  std::vector<std::string> names;
+  std::vector<std::optional<Value>> defaults; // one for each name
+};
 struct Tuple {
   std::vector<Value> elements;
+  std::shared_ptr<const TupleFields> fields; // null for plain tuples
+};
+/// A NamedTuple class; calling it makes a tuple with fields.
+struct TupleClass {
+  std::shared_ptr<const TupleFields> fields;
 };
 /// A dtype, or a pointer to it (`ptr.dtype`).
 struct TypeValue {
@@ -105,7 +116,7 @@ struct RangeValue {
 
 struct Value {
   std::variant<None, bool, Int, double, std::string, Tile, TypeValue, EnumValue,
-               std::shared_ptr<Tuple>, ModuleValue, FunctionValue, std::shared_ptr<LambdaValue>,
+               std::shared_ptr<Tuple>, TupleClass, ModuleValue, FunctionValue, std::shared_ptr<LambdaValue>,
                BuiltinValue, MethodValue, SliceValue, EllipsisValue,
                std::shared_ptr<BlockPointer>, std::shared_ptr<RangeValue>>
       data;
@@ -133,7 +144,7 @@ struct Value {
   std::string describe() const;
 };
 
-Value makeTuple(std::vector<Value> elements);
+Value makeTuple(std::vector<Value> elements, std::shared_ptr<const TupleFields> fields = nullptr);
 std::string toString(__int128 value);
 /// Python equality of constants; false when either is not one.
 bool sameConstant(const Value &a, const Value &b);

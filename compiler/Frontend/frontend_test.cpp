@@ -126,6 +126,18 @@ TEST(Frontend, ModuleConstantsAndChosenFunctions) {
   EXPECT_HAS(generate(module, {pointer(DType::FP32), scalar(DType::Int32)}), "tensor<32x");
 }
 
+TEST(Frontend, NamedTuplesOfAFile) {
+  std::string module = "from typing import NamedTuple\n"
+                       "class Pair(NamedTuple):\n    x: tl.tensor\n    y: int = 2 + 1\n\n" +
+                       body("p = Pair(n)\ntl.static_assert(p.y == 3)\n"
+                            "tl.store(x, (p.x + Pair(y=1, x=2).y).to(tl.float32))");
+  EXPECT_HAS(generate(module, {pointer(DType::FP32), scalar(DType::Int32)}), "arith.addi");
+  std::string wrong = module;
+  wrong.replace(wrong.find("p.y"), 3, "p.z");
+  EXPECT_HAS(generate(wrong, {pointer(DType::FP32), scalar(DType::Int32)}),
+             "Pair(int32, int 3) has no attribute 'z'");
+}
+
 TEST(Frontend, DeviceLevel) {
   std::string text = generate("@ty.jit\ndef kernel(x, ready):\n"
                               "    peer = (dl.rank() + 1) % dl.num_ranks()\n"

@@ -174,7 +174,8 @@ TILERY_API tilery_status tilery_function_load(const char *path, const char *name
  *  "bindings": {name: binding},   globals and closure values that the source names
  *  "files": {path: text}}         optional: what `from .module import name` finds, before the disk
  * binding: {"int": 3} {"float": 0.5} {"bool": true} {"str": "x"} {"none": null}
- *  {"dtype": "fp32"} {"tuple": [binding...]} {"module": "tilery.language"}
+ *  {"dtype": "fp32"} {"tuple_class": {"class": name, "fields": [names], "defaults": {name: binding}}}
+ *  {"named_tuple": the same with "values": [binding...]} {"tuple": [binding...]} {"module": "tilery.language"}
  *  {"builtin": "tilery.language.cdiv"} {"jit": {source, file, line, name, bindings}}
  *  {"enum": "tilery.language.device.Compare.GE"}
  * floats that JSON cannot hold are {"float": "inf" | "-inf" | "nan"};

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Statements of the language: loops, branches, early return, nested functions, constants."""
 
+import typing
+
 import numpy as np
 import pytest
 from kernel_text import make
@@ -201,6 +203,40 @@ def kernel(out, scale, wide):
     tl.store(out + 1, wide)
 ''')[(1,)](out, 0.1, np.float64(1e-3))
     np.testing.assert_array_equal(out, np.float32([np.float32(0.1) * 2, 1e-3]))
+
+
+class Span(typing.NamedTuple):
+    start: tl.tensor
+    size: tl.constexpr
+    step: int = 1
+
+
+ORIGIN = Span(10, 4)
+
+
+@ty.jit
+def grown(span):
+    return Span(span.start + 1, size=span.size, step=span.step * 2)
+
+
+@ty.jit
+def spans(out, n):
+    span = Span(n, 8)
+    tl.static_assert(span.size == 8 and ORIGIN.step == 1)
+    for _ in range(2):
+        span = Span(span.start + ORIGIN.start, span.size, span.step)
+    if n > 2:
+        span = Span(span.start + 100, span.size)
+    span = grown(span)
+    start, size, step = span
+    tl.store(out, start)
+    tl.store(out + 1, step + span.size)
+
+
+def test_named_tuples(backend):
+    out = np.zeros(2, np.int32)
+    spans[(1,)](out, 3)
+    assert out.tolist() == [3 + 20 + 100 + 1, 2 + 8]
 
 
 COUNT = """@ty.jit

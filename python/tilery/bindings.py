@@ -211,14 +211,27 @@ def binding(value, of_kernel=lambda kernel: Snapshot(kernel).request) -> dict | 
         return {"str": value}
     if isinstance(value, dtype):
         return {"dtype": value.name}
+    if isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields"):
+        return {"tuple_class": _fields(value, of_kernel)}
     if isinstance(value, (tuple, list)):
         parts = [binding(item, of_kernel) for item in value]
-        return None if None in parts else {"tuple": parts}
+        if None in parts:
+            return None
+        named = hasattr(value, "_fields")
+        return {"named_tuple": _fields(type(value), of_kernel) | {"values": parts}} if named \
+            else {"tuple": parts}
     if isinstance(value, JITFunction):
         return {"jit": of_kernel(value)}
     if isinstance(value, types.ModuleType):
         return {"module": value.__name__} if value.__name__ in _MODULES else None
     return _builtin(value)
+
+
+def _fields(kind: type, of_kernel) -> dict:
+    """A NamedTuple class for the front end."""
+    defaults = {name: binding(value, of_kernel) for name, value in kind._field_defaults.items()}
+    return {"class": kind.__name__, "fields": list(kind._fields),
+            "defaults": {name: bound for name, bound in defaults.items() if bound}}
 
 
 def _is_ours(module: str) -> bool:
