@@ -138,7 +138,7 @@ Value Generator::callFunction(const FunctionValue &function, std::vector<Value> 
   inner.definition = function.definition.get();
   inner.scope = std::make_shared<Scope>();
   Frame *outer = frame;
-  mlir::Location site = loc();
+  mlir::Location site = constantsOnly ? builder.getUnknownLoc() : loc();
   frame = &inner;
   struct Restore { // also when an error is thrown
     Generator &gen;

@@ -13,6 +13,8 @@ namespace tilery::frontend {
 
 Location Generator::loc() {
   const SourceRange &here = range();
+  if (constantsOnly) // every operation asks for its place
+    fail("this value exists only while a kernel runs; a constant cannot depend on it");
   if (!here.source)
     return builder.getUnknownLoc();
   Location location = FileLineColRange::get(

@@ -37,6 +37,8 @@ public:
 
   mlir::OpBuilder builder;
   std::vector<std::string> warnings;
+  /// Evaluating a module-level constant: nothing may be emitted.
+  bool constantsOnly = false;
 
   // -- Places ------------------------------------------------------------------------------
   /// What is being generated, for errors and locations.

@@ -85,11 +85,11 @@ GeneratedKernel generateKernel(MLIRContext &context, const FunctionValue &functi
   return Generator(context).run(function, parameters);
 }
 
-// Module-level constants use the same evaluator; they can create no operations because there
-// are no tiles among them.
+// Module-level constants use the same evaluator, which may then create no operations.
 Value evaluateConstant(Module &module, const Expr &expr) {
   static MLIRContext context(MLIRContext::Threading::DISABLED);
   Generator gen(context);
+  gen.constantsOnly = true;
   Generator::Frame frame;
   frame.module = module.shared_from_this();
   frame.scope = std::make_shared<Scope>();

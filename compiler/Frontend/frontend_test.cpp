@@ -227,6 +227,16 @@ TEST(FrontendErrors, SignalsAndRemotePointersAreTypesOfTheirOwn) {
              "warning: scope \"gpu\" on symmetric memory");
 }
 
+TEST(FrontendErrors, ConstantsDoNotDependOnTheKernel) {
+  EXPECT_HAS(generate("BAD = tl.program_id(0) + 1\n" + body("tl.store(x, BAD)"),
+                      {pointer(DType::FP32), scalar(DType::Int32)}),
+             "this value exists only while a kernel runs");
+  EXPECT_HAS(generate("@ty.jit\ndef twice(v):\n    return v * 2\n\nFOUR = twice(2)\n" +
+                          body("tl.store(x, FOUR)"),
+                      {pointer(DType::FP32), scalar(DType::Int32)}),
+             "4.000000e+00 : f32");
+}
+
 TEST(FrontendErrors, HostileInputIsAnError) {
   EXPECT_HAS(run("y = " + std::string(5000, '(') + "1" + std::string(5000, ')')), "nested more than 200");
   EXPECT_HAS(run("y = 99999999999999999999999999999999999999999999"), "does not fit 64 bits");
