@@ -200,9 +200,25 @@ StmtPtr Parser::parseIf() {
   return stmt;
 }
 
+static void checkTarget(const Expr &target) {
+  if (llvm::isa<NameExpr>(&target))
+    return;
+  const std::vector<ExprPtr> *elements = nullptr;
+  if (auto *tuple = llvm::dyn_cast<TupleExpr>(&target))
+    elements = &tuple->elements;
+  else if (auto *list = llvm::dyn_cast<ListExpr>(&target))
+    elements = &list->elements;
+  if (!elements)
+    throw CompileError(target.range, "only names and tuples of names can be assigned to")
+        .hint("tiles are values: make a new one with tl.where, or write memory with tl.store");
+  for (const ExprPtr &element : *elements)
+    checkTarget(*element);
+}
+
 StmtPtr Parser::parseFor() {
   auto stmt = std::make_unique<ForStmt>(take().range);
   stmt->target = parseTargetList();
+  checkTarget(*stmt->target);
   if (!acceptName("in"))
     refuse(next->range, "expected 'in' after the loop variable");
   stmt->iterable = parseExpressionList();
@@ -250,21 +266,6 @@ static std::optional<BinaryOp> augmentedOperator(const Token &token) {
       {"@=", BinaryOp::MatMul}};
   auto found = token.kind == Token::Kind::Operator ? ops.find(token.text) : ops.end();
   return found == ops.end() ? std::nullopt : std::optional(found->second);
-}
-
-static void checkTarget(const Expr &target) {
-  if (llvm::isa<NameExpr>(&target))
-    return;
-  const std::vector<ExprPtr> *elements = nullptr;
-  if (auto *tuple = llvm::dyn_cast<TupleExpr>(&target))
-    elements = &tuple->elements;
-  else if (auto *list = llvm::dyn_cast<ListExpr>(&target))
-    elements = &list->elements;
-  if (!elements)
-    throw CompileError(target.range, "only names and tuples of names can be assigned to")
-        .hint("tiles are values: make a new one with tl.where, or write memory with tl.store");
-  for (const ExprPtr &element : *elements)
-    checkTarget(*element);
 }
 
 StmtPtr Parser::parseAssignment() {
