@@ -252,25 +252,24 @@ Value Generator::subscript(const Value &value, const std::vector<Value> &indices
   if (!tile)
     fail("a " + value.describe() + " cannot be indexed");
   Tile result = *tile;
-  int64_t axis = 0, kept = 0, rank = int64_t(tile->shape().size());
+  int64_t axis = 0, rank = int64_t(tile->shape().size());
+  int64_t slices = std::count_if(indices.begin(), indices.end(),
+                                 [](const Value &index) { return index.get<SliceValue>(); });
+  if (slices > rank)
+    fail("too many indices: the tile has " + std::to_string(rank) + " dimensions");
   for (const Value &index : indices) {
     if (index.isNone()) {
       result = expandDims(result, axis++);
     } else if (index.get<SliceValue>()) {
-      ++kept;
       ++axis;
     } else if (index.get<EllipsisValue>()) {
-      int64_t others = std::count_if(indices.begin(), indices.end(),
-                                     [](const Value &v) { return v.get<SliceValue>(); });
-      kept += std::max<int64_t>(rank - others, 0);
-      axis += std::max<int64_t>(rank - others, 0);
+      axis += rank - slices;
+      slices = rank; // a second one stands for nothing
     } else {
       fail("a tile is indexed only with ':' and None, not with " + index.describe(),
            "tiles are values: load the part that you need, or use tl.gather");
     }
   }
-  if (kept > rank)
-    fail("too many indices: the tile has " + std::to_string(rank) + " dimensions");
   return result;
 }
 

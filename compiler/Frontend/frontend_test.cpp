@@ -197,6 +197,7 @@ TEST(FrontendErrors, SayWhatToWriteInstead) {
   EXPECT_HAS(run("while n > 0:\n    break"), "'break' is not part of the kernel language\n");
   EXPECT_HAS(run("y = [i for i in range(4)]"), "comprehensions are not part of the kernel language");
   EXPECT_HAS(run("for 5 in range(n):\n    pass"), "only names and tuples of names can be assigned to");
+  EXPECT_HAS(run("y = n[:, None]"), "too many indices: the tile has 0 dimensions");
   EXPECT_HAS(run("x[0] = 1"), "only names and tuples of names can be assigned to");
   EXPECT_HAS(run("y = tl.arange(0, 48)"), "needs a power of two of elements, but from 0 to 48 there are 48");
   EXPECT_HAS(run("if tl.arange(0, 4) > 2:\n    pass"), "the condition of an if must be a scalar");
