@@ -7,7 +7,9 @@
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/Error.h"
 
+#include <array>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,33 @@ namespace tilery {
 struct SourceSite {
   std::string file;
   int32_t line = 0, column = 0;
+};
+
+/// A number that the launcher computes from a kernel's run-time arguments: a constant, an
+/// argument (sign-extended), or an operation on two of them.
+struct HostExpression {
+  enum class Kind { Constant, Argument, Add, Subtract, Multiply, DivideSigned, Minimum, Maximum };
+  Kind kind = Kind::Constant;
+  /// The constant, or the index among the run-time parameters.
+  int64_t value = 0;
+  std::shared_ptr<const HostExpression> lhs, rhs;
+};
+
+/// A map for bulk tensor copies that the launcher makes (gpu_abi.h). Dimensions are listed from
+/// the contiguous one outwards; at most five.
+struct TensorMapRecipe {
+  /// Index among the run-time parameters of the pointer; 16-byte aligned when used.
+  int32_t pointer = 0;
+  HostExpression offsetElements;
+  /// "fp32", "bf16", "i8", ...: the language's name.
+  std::string element;
+  /// Extents in elements; those below 1 count as 1.
+  std::vector<HostExpression> extents;
+  /// Elements from one index to the next; of all dimensions but the first, whose is 1.
+  std::vector<HostExpression> strides;
+  std::vector<int32_t> box;
+  /// Bytes of the swizzle of shared memory: 0, 32, 64 or 128.
+  int32_t swizzleBytes = 0;
 };
 
 /// What a lowered kernel needs from its launcher (attributes of the lowered function hold
@@ -30,10 +59,23 @@ struct KernelInfo {
   bool communicates = false;
   /// Indexed by the `site` of runtime calls.
   std::vector<SourceSite> sites;
+
+  // Of GPU kernels only.
+  /// Threads of a block, all roles counted.
+  int32_t threads = 0;
+  /// Dynamic shared memory of a block.
+  int32_t sharedBytes = 0;
+  std::array<int32_t, 3> clusterExtent = {1, 1, 1};
+  std::vector<TensorMapRecipe> tensorMaps;
+  /// Texts of assertions, indexed by tilery_gpu_failure::message.
+  std::vector<std::string> messages;
+  /// May write the failure record: an assertion, a check or a wait.
+  bool canFail = false;
 };
 
 struct CompiledCode {
-  /// Relocatable object; each kernel's name is its entry point (kernel_abi.h).
+  /// What is loaded: a relocatable object (kernel_abi.h) or, of a GPU, assembly text that the
+  /// driver assembles (gpu_abi.h). Each kernel's name is its entry point.
   std::string object;
   std::vector<KernelInfo> kernels;
   /// Captured text by stage name: "core", "vector", "llvm", "asm"; those asked for.
