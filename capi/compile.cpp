@@ -6,7 +6,6 @@
 #include "capi/kernel_cache.h"
 #include "compiler/Dialect/Core/Analysis/WrittenArguments.h"
 #include "compiler/Pipeline/Lower.h"
-#include "compiler/Target/Cpu/CpuTarget.h"
 #include "runtime/base/knobs.h"
 #include "runtime/base/log.h"
 
@@ -18,16 +17,6 @@ using namespace tilery;
 using namespace tilery::capi;
 
 namespace {
-
-const cpu::CpuTarget &hostTarget() {
-  static const cpu::CpuTarget target = [] {
-    auto options = cpu::CpuOptions::fromName(rt::knobs().cpu);
-    if (!options)
-      throw rt::Error(TILERY_TARGET_ERROR, llvm::toString(options.takeError()));
-    return cpu::CpuTarget(*options);
-  }();
-  return target;
-}
 
 mlir::FileLineColRange placeOf(mlir::Location location) {
   mlir::FileLineColRange found;
@@ -89,8 +78,8 @@ struct Generated {
     throw rt::Error(TILERY_INTERNAL_ERROR, what + "; this is a bug in tilery");
   }
 
-  CompiledCode compile(const LowerOptions &options) {
-    llvm::Expected<CompiledCode> code = compileModule(*module, hostTarget(), options);
+  CompiledCode compile(const Target &target, const LowerOptions &options) {
+    llvm::Expected<CompiledCode> code = compileModule(*module, target, options);
     if (!code)
       fail(llvm::toString(code.takeError()));
     return std::move(*code);
@@ -172,7 +161,9 @@ template <typename T> T take(llvm::Expected<T> value, const char *what) {
 
 } // namespace
 
-static const std::vector<std::string> textStages = {"core", "vector", "llvm", "asm"};
+static std::vector<std::string> stagesOf(const Target &target) {
+  return {"core", target.tileStage().str(), "llvm", target.assemblyStage().str()};
+}
 
 static void writeFile(const std::string &path, const std::string &text) {
   std::error_code error;
@@ -188,23 +179,25 @@ static void dumpTexts(tilery_kernel &kernel) {
   if (directory.empty())
     return;
   llvm::sys::fs::create_directories(directory);
-  for (const std::string &stage : textStages)
+  for (const std::string &stage : stagesOf(*kernel.target))
     writeFile(directory + "/" + kernel.image.name + "." + kernel.key.substr(0, 8) + "." + stage,
               capi::kernelText(kernel, stage));
 }
 
 std::unique_ptr<tilery_kernel> capi::compileKernel(const tilery_function &function,
-                                                   std::vector<frontend::ParameterSpec> specs) {
+                                                   std::vector<frontend::ParameterSpec> specs,
+                                                   const Target &target) {
   auto kernel = std::make_unique<tilery_kernel>();
   kernel->function = &function;
   kernel->specs = std::move(specs);
+  kernel->target = &target;
   Generated generated(function, kernel->specs);
-  kernel->key = cacheKey(printWithPlaces(*generated.module), hostTarget());
+  kernel->key = cacheKey(printWithPlaces(*generated.module), target);
   findWritten(*kernel, *generated.module);
   std::optional<CompiledCode> code = loadCached(kernel->key);
   kernel->cached = code.has_value();
   if (!code) {
-    code = generated.compile({});
+    code = generated.compile(target, {});
     storeCached(kernel->key, *code);
   }
   kernel->object = std::move(code->object);
@@ -230,7 +223,7 @@ static std::string metadata(const tilery_kernel &kernel) {
       {"name", kernel.image.name}, {"abi", TILERY_KERNEL_ABI},
       {"scratch_bytes", kernel.image.scratchBytes}, {"suspends", kernel.image.suspends},
       {"communicates", kernel.image.communicates}, {"parameters", std::move(parameters)},
-      {"sites", std::move(sites)}, {"target", hostTarget().description()},
+      {"sites", std::move(sites)}, {"target", kernel.target->description()},
       {"key", kernel.key}, {"cached", kernel.cached}});
   return text;
 }
@@ -238,11 +231,13 @@ static std::string metadata(const tilery_kernel &kernel) {
 const std::string &capi::kernelText(tilery_kernel &kernel, const std::string &stage) {
   if (stage == "metadata")
     return kernel.texts[stage] = metadata(kernel);
-  if (!llvm::is_contained(textStages, stage))
-    rt::raise(TILERY_CONFIG_ERROR,
-              "a kernel has the stages core, vector, llvm, asm and metadata, not '{}'", stage);
+  std::vector<std::string> stages = stagesOf(*kernel.target);
+  if (!llvm::is_contained(stages, stage))
+    rt::raise(TILERY_CONFIG_ERROR, "a kernel has the stages {} and metadata, not '{}'",
+              fmt::join(stages, ", "), stage);
   if (kernel.texts[stage].empty()) {
-    CompiledCode code = Generated(*kernel.function, kernel.specs).compile({textStages});
+    CompiledCode code =
+        Generated(*kernel.function, kernel.specs).compile(*kernel.target, {stages});
     for (auto &[name, text] : code.text)
       kernel.texts[name] = std::move(text);
   }

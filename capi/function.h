@@ -5,6 +5,7 @@
 
 #include "compiler/Frontend/Generator.h"
 #include "compiler/Target/Cpu/Jit.h"
+#include "compiler/Target/Target.h"
 #include "llvm/ADT/BitVector.h"
 #include "runtime/launch/kernel_image.h"
 #include "tilery/tilery.h"
@@ -32,6 +33,7 @@ struct tilery_kernel {
   std::vector<tilery::frontend::ParameterSpec> specs;
   std::string key; // of the disk cache
   bool cached = false;
+  const tilery::Target *target = nullptr;
   std::string object;
   std::unique_ptr<tilery::cpu::LoadedObject> code;
   tilery::rt::KernelImage image;
@@ -58,7 +60,8 @@ namespace tilery::capi {
 /// Generates, compiles or fetches from the cache, and loads. Throws rt::Error and
 /// frontend's CompileError.
 std::unique_ptr<tilery_kernel> compileKernel(const tilery_function &function,
-                                             std::vector<frontend::ParameterSpec> specs);
+                                             std::vector<frontend::ParameterSpec> specs,
+                                             const Target &target);
 
 /// Text of one stage of a kernel; compiles anew for it, since launches keep none.
 const std::string &kernelText(tilery_kernel &kernel, const std::string &stage);

@@ -4,7 +4,6 @@
 #include "capi/options.h"
 
 #include "capi/bindings.h"
-#include "runtime/base/log.h"
 #include "runtime/base/nearest_name.h"
 
 #include <map>
@@ -68,17 +67,6 @@ void setOption(tilery_options &options, const std::string &name, const json::Val
   options.*flag->second = *value.getAsBoolean();
 }
 
-// num_warps and num_stages are hints that any target may take as it likes; these two promise
-// something that a CPU does not have.
-void warnUnusable(const tilery_options &options) {
-  if (options.numCtas != 1)
-    rt::warn(fmt::format("num_ctas={} has no effect on a CPU, which has no thread-block clusters",
-                         options.numCtas));
-  if (options.maxRegisters != 0)
-    rt::warn(fmt::format("maxnreg={} has no effect on a CPU, whose registers are fixed",
-                         options.maxRegisters));
-}
-
 } // namespace
 
 extern "C" tilery_status tilery_options_intern(const char *options_json,
@@ -93,7 +81,6 @@ extern "C" tilery_status tilery_options_intern(const char *options_json,
       auto parsed = std::make_unique<tilery_options>();
       for (const auto &[name, value] : parseObject(text.c_str(), "the launch options"))
         setOption(*parsed, name.str(), value);
-      warnUnusable(*parsed);
       entry = std::move(parsed);
     }
     require(options, "the result") = entry.get();

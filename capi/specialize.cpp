@@ -4,6 +4,7 @@
 #include "capi/specialize.h"
 
 #include "capi/bindings.h"
+#include "capi/targets.h"
 
 #include "llvm/ADT/APFloat.h"
 #include "llvm/ADT/StringExtras.h"
@@ -43,7 +44,7 @@ public:
     std::lock_guard lock(function.mutex);
     std::unique_ptr<tilery_kernel> &kernel = function.kernels[key];
     if (!kernel)
-      kernel = compileKernel(function, specs());
+      kernel = compileKernel(function, specs(), targetNamed("cpu", options));
     return *kernel;
   }
 
@@ -237,7 +238,7 @@ tilery_kernel &capi::specialiseSignature(tilery_function &function, const char *
   std::lock_guard lock(function.mutex);
   std::unique_ptr<tilery_kernel> &kernel = function.kernels[signature];
   if (!kernel)
-    kernel = compileKernel(function, std::move(specs));
+    kernel = compileKernel(function, std::move(specs), targetNamed("cpu", nullptr));
   return *kernel;
 }
 

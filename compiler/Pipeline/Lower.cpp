@@ -100,8 +100,8 @@ llvm::Expected<CompiledCode> compileModule(ModuleOp module, const Target &target
     text["core"] = textOf(module);
   if (run(module, options, [&](auto &passes) { target.addTilePasses(passes); }).failed())
     return failed();
-  if (wants("vector"))
-    text["vector"] = textOf(module);
+  if (wants(target.tileStage()))
+    text[target.tileStage().str()] = textOf(module);
   if (run(module, options, [&](auto &passes) { target.addFinalPasses(passes); }).failed())
     return failed();
 
@@ -109,7 +109,7 @@ llvm::Expected<CompiledCode> compileModule(ModuleOp module, const Target &target
   for (auto function : module.getOps<LLVM::LLVMFuncOp>())
     if (function->hasAttr(kScratchBytesAttr))
       kernels.push_back(infoOf(function));
-  auto code = target.emit(module, {wants("llvm"), wants("asm")});
+  auto code = target.emit(module, {wants("llvm"), wants(target.assemblyStage())});
   if (!code)
     return code.takeError();
   code->kernels = std::move(kernels);

@@ -21,7 +21,8 @@ inline constexpr llvm::StringLiteral kSitesAttr = "core.sites"; // array of [fil
 
 struct LowerOptions {
   /// Stages whose text is kept in CompiledCode::text: "core" (after target-independent
-  /// simplification), "vector" (loops over vectors), "llvm", "asm".
+  /// simplification), "vector" or "simt" (Target::tileStage), "llvm", "asm" or "ptx"
+  /// (Target::assemblyStage).
   std::vector<std::string> capture;
   /// Print the time of each pass to stderr.
   bool timePasses = false;

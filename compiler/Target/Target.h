@@ -78,11 +78,12 @@ struct CompiledCode {
   /// driver assembles (gpu_abi.h). Each kernel's name is its entry point.
   std::string object;
   std::vector<KernelInfo> kernels;
-  /// Captured text by stage name: "core", "vector", "llvm", "asm"; those asked for.
+  /// Captured text by stage name: "core", Target::tileStage, "llvm", Target::assemblyStage;
+  /// those asked for.
   std::map<std::string, std::string> text;
 };
 
-/// Which texts Target::emit returns beside the object.
+/// Which texts Target::emit returns beside the object, as text["llvm"] and text[assemblyStage].
 struct EmitOptions {
   bool llvmText = false, asmText = false;
 };
@@ -95,6 +96,9 @@ public:
   /// Everything of the machine that changes code: part of the cache key,
   /// "x86_64 znver5 +avx512f...".
   virtual std::string description() const = 0;
+  /// What users call the text after the tile passes, and the machine's own.
+  virtual llvm::StringRef tileStage() const { return "vector"; }
+  virtual llvm::StringRef assemblyStage() const { return "asm"; }
   /// Adds the passes from core + device to loops over this target's vectors or threads.
   virtual void addTilePasses(mlir::OpPassManager &passes) const = 0;
   /// Adds the passes from there to this target's last MLIR dialect.

@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// The list of targets.
+#include "compiler/Target/Registry.h"
+
+#include "compiler/Target/Cpu/CpuTarget.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+namespace tilery {
+
+static llvm::Expected<std::unique_ptr<Target>> makeCpu(llvm::StringRef,
+                                                       const TargetOptions &options) {
+  auto machine = cpu::CpuOptions::fromName(options.cpu);
+  if (!machine)
+    return machine.takeError();
+  return std::make_unique<cpu::CpuTarget>(std::move(*machine));
+}
+
+namespace {
+struct Entry {
+  const char *name;
+  llvm::Expected<std::unique_ptr<Target>> (*make)(llvm::StringRef, const TargetOptions &);
+};
+} // namespace
+
+static const Entry entries[] = {{"cpu", makeCpu}};
+
+std::vector<std::string> targetNames() {
+  std::vector<std::string> names;
+  for (const Entry &entry : entries)
+    names.push_back(entry.name);
+  return names;
+}
+
+llvm::Expected<std::unique_ptr<Target>> makeTarget(llvm::StringRef name,
+                                                   const TargetOptions &options) {
+  for (const Entry &entry : entries)
+    if (name == entry.name)
+      return entry.make(name, options);
+  return llvm::createStringError("there is no target '" + name + "'; the targets are " +
+                                 llvm::join(targetNames(), ", "));
+}
+
+} // namespace tilery
