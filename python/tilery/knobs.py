@@ -65,6 +65,10 @@ KNOBS = {
         str, "native",
         "Vector instructions for kernels on the CPU: native, avx512 or avx2.",
     ),
+    "TILERY_CUDA_LIBRARY": Knob(
+        str, "libcuda.so.1",
+        "The driver library of NVIDIA GPUs; none: do not look for one.",
+    ),
     "TILERY_DUMP_IR": Knob(
         str, "",
         "Directory that gets the core, vector, llvm and asm text of each compiled kernel; empty: "

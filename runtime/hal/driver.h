@@ -1,11 +1,15 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
-// What the runtime asks of a kind of device: memory, copies, and running a grid of program
-// instances. One folder below this one implements it for each vendor.
+// What the runtime asks of a kind of device: memory, copies, streams, code, and running a grid of
+// program instances. One folder below this one implements it for each vendor.
+//
+// A driver either runs functions of this process (`run`; the host's processor), or loads code and
+// launches it (`assemble` to `launch`). Calls raise rt::Error; they may come from any thread.
 #pragma once
 
 #include "tilery/kernel_abi.h"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -13,6 +17,26 @@
 #include <vector>
 
 namespace tilery::rt::hal {
+
+/// Facts about a device that choices of code and schedule depend on.
+struct DeviceProperties {
+  std::string name;
+  /// What the compiler calls this kind of device: "cpu", "sm_90a".
+  std::string target;
+  /// Newest version of the assembly language that is taken, major * 10 + minor; 0: none.
+  int32_t assemblyVersion = 0;
+  /// That run program instances at once.
+  int32_t processors = 1;
+  int64_t memoryBytes = 0;
+  /// Fast memory that one program instance can have at most.
+  int64_t sharedBytes = 0;
+  /// Which machine code is good here: part of the key of assembled code.
+  std::string binaryTag;
+};
+
+/// An order of work on one device; null is the device's default one.
+using Stream = void *;
+using Event = void *;
 
 /// A grid whose instances never suspend.
 struct GridRun {
@@ -22,6 +46,43 @@ struct GridRun {
   tilery_instance *instance = nullptr;
 };
 
+/// The form of a kernel's program instances on a device that loads code.
+struct KernelShape {
+  int32_t threads = 1;
+  int32_t sharedBytes = 0;
+  std::array<int32_t, 3> cluster = {1, 1, 1};
+};
+
+/// Code on one device.
+class LoadedKernel {
+public:
+  virtual ~LoadedKernel() = default;
+};
+
+struct DeviceLaunch {
+  const LoadedKernel *kernel = nullptr;
+  std::array<uint32_t, 3> grid = {1, 1, 1};
+  /// The address of each parameter; read before `launch` returns.
+  void **parameters = nullptr;
+  Stream stream = nullptr;
+};
+
+/// The description of a tensor for bulk copies, dimensions from the contiguous one outwards.
+struct TensorMapShape {
+  static constexpr int MaxRank = 5;
+  void *address = nullptr;
+  std::string_view element; // "bf16"
+  int rank = 0;
+  std::array<uint64_t, MaxRank> extents = {};
+  /// Bytes from one index to the next of dimension i + 1.
+  std::array<uint64_t, MaxRank - 1> strides = {};
+  std::array<uint32_t, MaxRank> box = {};
+  int32_t swizzleBytes = 0;
+};
+struct alignas(64) TensorMap {
+  uint64_t words[16];
+};
+
 class Driver {
 public:
   virtual ~Driver() = default;
@@ -29,15 +90,62 @@ public:
   virtual std::string_view name() const = 0;
   /// Why the driver cannot be used on this machine, "" when it can.
   virtual std::string unavailable() const = 0;
+  /// Already in use by this process, so that addresses may be this driver's.
+  virtual bool inUse() const { return true; }
   virtual int deviceCount() const = 0;
+  virtual const DeviceProperties &properties(int device) const = 0;
+  /// The device whose memory is at the address, -1 when it is none of this driver's.
+  virtual int deviceOf(const void *address) const = 0;
+  /// Grids are functions of this process.
+  virtual bool runsInProcess() const = 0;
 
   /// Zeroed device memory, aligned to 4096 bytes; 0 bytes give a unique address too.
-  virtual void *allocate(size_t bytes) = 0;
+  virtual void *allocate(size_t bytes, int device = 0) = 0;
   virtual void release(void *memory, size_t bytes) = 0;
+  /// Zeroed memory that the host and the device's running grids read and write alike.
+  virtual void *allocateShared(size_t bytes, int device = 0) { return allocate(bytes, device); }
+  virtual void releaseShared(void *memory, size_t bytes) { release(memory, bytes); }
+  /// Between any two places of the host and of devices; done on return.
   virtual void copy(void *destination, const void *source, size_t bytes) = 0;
 
+  virtual Stream createStream(int device) = 0;
+  virtual void destroyStream(int device, Stream stream) = 0;
+  /// In the order of the stream. Host memory must stay as it is until the copy is done.
+  virtual void copyAsync(void *destination, const void *source, size_t bytes, int device,
+                         Stream stream) = 0;
+  virtual void fillAsync(void *memory, uint8_t byte, size_t bytes, int device, Stream stream) = 0;
+  virtual void synchronize(int device, Stream stream) = 0;
+  /// All streams.
+  virtual void synchronizeDevice(int device) = 0;
+  /// The stream's work is recorded for later replay: nothing may wait for it now.
+  virtual bool isCapturing(int device, Stream stream) = 0;
+
+  virtual Event createEvent(int device) = 0;
+  virtual void destroyEvent(int device, Event event) = 0;
+  virtual void record(Event event, int device, Stream stream) = 0;
+  /// Later work of the stream starts after the event.
+  virtual void waitFor(Event event, int device, Stream stream) = 0;
+  /// Both must be done.
+  virtual double milliseconds(Event begin, Event end) = 0;
+
   /// Runs all instances of `num_programs`, x fastest; returns when they have finished.
-  virtual void run(const GridRun &grid) = 0;
+  virtual void run(const GridRun &grid);
+
+  /// Machine code of assembly text; `kernel` names it in errors.
+  virtual std::string assemble(int device, std::string_view text, const std::string &kernel);
+  /// The entry `name` of machine code. Lives as long as the process when the caller lets it.
+  virtual LoadedKernel *load(int device, std::string_view code, const std::string &name,
+                             const KernelShape &shape);
+  virtual void unload(LoadedKernel *kernel);
+  /// Program instances of the kernel that the device holds at a time.
+  virtual int64_t residentInstances(const LoadedKernel &kernel);
+  /// Returns before the grid has run.
+  virtual void launch(const DeviceLaunch &launch);
+  /// "", or why this tensor can have no map.
+  virtual std::string encodeTensorMap(const TensorMapShape &shape, TensorMap &map);
+
+private:
+  [[noreturn]] void refuse(const char *what) const;
 };
 
 /// All drivers that this build contains, available or not.
@@ -46,5 +154,17 @@ std::vector<Driver *> drivers();
 /// A ConfigError names the nearest driver when there is none of that name, a TargetError says
 /// why it cannot be used here.
 Driver &driver(std::string_view name);
+
+/// A device in the numbering of the public interface: 0 is the host, then come the devices of
+/// the drivers that load code, in the order of drivers().
+struct DeviceRef {
+  Driver *driver = nullptr;
+  int device = 0;
+};
+/// A LaunchError when there is no device of that number.
+DeviceRef deviceNumber(int32_t number);
+int32_t numberOf(const Driver &driver, int device);
+/// The number of the device whose memory is at the address; 0 when it is none's.
+int32_t deviceNumberOf(const void *address);
 
 } // namespace tilery::rt::hal

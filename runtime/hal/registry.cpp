@@ -8,8 +8,9 @@
 namespace tilery::rt::hal {
 
 Driver &cpuDriver();
+Driver &cudaDriver();
 
-std::vector<Driver *> drivers() { return {&cpuDriver()}; }
+std::vector<Driver *> drivers() { return {&cpuDriver(), &cudaDriver()}; }
 
 Driver &driver(std::string_view name) {
   std::vector<std::string_view> known;
@@ -22,6 +23,76 @@ Driver &driver(std::string_view name) {
     return *candidate;
   }
   raise(TILERY_CONFIG_ERROR, "there is no driver '{}'{}", name, didYouMean(name, known));
+}
+
+// Numbers are asked for on each launch: the list is made once.
+static const std::vector<Driver *> &loadingDrivers() {
+  static const std::vector<Driver *> list = [] {
+    std::vector<Driver *> found;
+    for (Driver *candidate : drivers())
+      if (!candidate->runsInProcess())
+        found.push_back(candidate);
+    return found;
+  }();
+  return list;
+}
+
+static int countOf(const Driver &driver) {
+  return driver.unavailable().empty() ? driver.deviceCount() : 0;
+}
+
+DeviceRef deviceNumber(int32_t number) {
+  if (number == 0)
+    return {&cpuDriver(), 0};
+  int32_t left = number - 1;
+  std::string reasons;
+  for (Driver *candidate : loadingDrivers()) {
+    int count = countOf(*candidate);
+    if (left >= 0 && left < count)
+      return {candidate, left};
+    left -= count;
+    if (std::string reason = candidate->unavailable(); !reason.empty())
+      reasons += fmt::format("\nnote: driver '{}' cannot be used here: {}", candidate->name(), reason);
+  }
+  raise(TILERY_LAUNCH_ERROR, "there is no device number {}{}", number, reasons);
+}
+
+int32_t numberOf(const Driver &driver, int device) {
+  int32_t number = 1;
+  for (Driver *candidate : loadingDrivers()) {
+    if (candidate == &driver)
+      return number + device;
+    number += countOf(*candidate);
+  }
+  return 0;
+}
+
+int32_t deviceNumberOf(const void *address) {
+  for (Driver *candidate : loadingDrivers()) {
+    if (!candidate->inUse())
+      continue;
+    if (int device = candidate->deviceOf(address); device >= 0)
+      return numberOf(*candidate, device);
+  }
+  return 0;
+}
+
+void Driver::refuse(const char *what) const {
+  raise(TILERY_TARGET_ERROR, "driver '{}' cannot {}", name(), what);
+}
+
+void Driver::run(const GridRun &) { refuse("run functions of this process"); }
+std::string Driver::assemble(int, std::string_view, const std::string &) {
+  refuse("assemble code");
+}
+LoadedKernel *Driver::load(int, std::string_view, const std::string &, const KernelShape &) {
+  refuse("load code");
+}
+void Driver::unload(LoadedKernel *) {}
+int64_t Driver::residentInstances(const LoadedKernel &) { refuse("load code"); }
+void Driver::launch(const DeviceLaunch &) { refuse("launch loaded code"); }
+std::string Driver::encodeTensorMap(const TensorMapShape &, TensorMap &) {
+  return "the device has no bulk tensor copies";
 }
 
 } // namespace tilery::rt::hal

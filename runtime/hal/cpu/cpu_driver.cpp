@@ -1,11 +1,13 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
 // The host's processor as a device.
+#include "runtime/base/clock.h"
 #include "runtime/base/error.h"
 #include "runtime/hal/driver.h"
 
 #include <cstring>
 #include <sys/mman.h>
+#include <thread>
 
 namespace tilery::rt::hal {
 
@@ -20,8 +22,19 @@ public:
   std::string_view name() const override { return "cpu"; }
   std::string unavailable() const override { return ""; }
   int deviceCount() const override { return 1; }
+  const DeviceProperties &properties(int) const override {
+    static const DeviceProperties known = [] {
+      DeviceProperties found;
+      found.name = found.target = "cpu";
+      found.processors = int32_t(std::max(1u, std::thread::hardware_concurrency()));
+      return found;
+    }();
+    return known;
+  }
+  int deviceOf(const void *) const override { return 0; }
+  bool runsInProcess() const override { return true; }
 
-  void *allocate(size_t bytes) override {
+  void *allocate(size_t bytes, int) override {
     void *memory = mmap(nullptr, mappedBytes(bytes), PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
@@ -36,6 +49,27 @@ public:
   void copy(void *destination, const void *source, size_t bytes) override {
     if (bytes)
       std::memmove(destination, source, bytes);
+  }
+
+  // Work is done when a call returns, so that streams have no state.
+  Stream createStream(int) override { return nullptr; }
+  void destroyStream(int, Stream) override {}
+  void copyAsync(void *destination, const void *source, size_t bytes, int, Stream) override {
+    copy(destination, source, bytes);
+  }
+  void fillAsync(void *memory, uint8_t byte, size_t bytes, int, Stream) override {
+    if (bytes)
+      std::memset(memory, byte, bytes);
+  }
+  void synchronize(int, Stream) override {}
+  void synchronizeDevice(int) override {}
+  bool isCapturing(int, Stream) override { return false; }
+  Event createEvent(int) override { return new int64_t(0); }
+  void destroyEvent(int, Event event) override { delete static_cast<int64_t *>(event); }
+  void record(Event event, int, Stream) override { *static_cast<int64_t *>(event) = nowNs(); }
+  void waitFor(Event, int, Stream) override {}
+  double milliseconds(Event begin, Event end) override {
+    return double(*static_cast<int64_t *>(end) - *static_cast<int64_t *>(begin)) * 1e-6;
   }
 
   void run(const GridRun &grid) override {

@@ -2,10 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The conformance suite of drivers; README.md says in which order to make it pass.
 #include "runtime/base/error.h"
+#include "runtime/hal/cts/kernel_texts.h"
 #include "runtime/hal/driver.h"
 
+#include <atomic>
 #include <cstring>
 #include <gtest/gtest.h>
+#include <thread>
 #include <vector>
 
 namespace tilery::rt::hal {
@@ -22,11 +25,45 @@ protected:
 
 class Registry : public DriverTest {};
 class Memory : public DriverTest {};
-class Run : public DriverTest {};
+class Work : public DriverTest {};
+class Run : public DriverTest {
+protected:
+  void SetUp() override {
+    DriverTest::SetUp();
+    if (!IsSkipped() && !driver.runsInProcess())
+      GTEST_SKIP() << driver.name() << ": loads code, and runs no functions of this process";
+  }
+};
+class Code : public DriverTest {
+protected:
+  void SetUp() override {
+    DriverTest::SetUp();
+    if (!IsSkipped() && driver.runsInProcess())
+      GTEST_SKIP() << driver.name() << ": runs functions of this process, and loads no code";
+  }
+};
 
 TEST_P(Registry, FindsTheDriverByName) {
   EXPECT_EQ(&hal::driver(driver.name()), &driver);
   EXPECT_GE(driver.deviceCount(), 1);
+}
+
+TEST_P(Registry, DescribesItsDevices) {
+  for (int device = 0; device < driver.deviceCount(); ++device) {
+    const DeviceProperties &properties = driver.properties(device);
+    EXPECT_FALSE(properties.name.empty());
+    EXPECT_FALSE(properties.target.empty());
+    EXPECT_GE(properties.processors, 1);
+  }
+}
+
+TEST_P(Registry, NumbersItsDevices) {
+  for (int device = 0; device < driver.deviceCount(); ++device) {
+    DeviceRef found = deviceNumber(numberOf(driver, device));
+    EXPECT_EQ(found.driver, &driver);
+    EXPECT_EQ(found.device, device);
+  }
+  EXPECT_THROW(deviceNumber(1000), Error);
 }
 
 TEST(RegistryErrors, UnknownNameSuggestsTheNearest) {
@@ -93,6 +130,81 @@ TEST_P(Memory, CopiesBetweenHostAndDevice) {
   driver.release(other, 4000);
 }
 
+TEST_P(Memory, IsFoundByItsAddress) {
+  void *memory = driver.allocate(100);
+  int onStack = 0;
+  EXPECT_EQ(deviceNumberOf(static_cast<char *>(memory) + 99), numberOf(driver, 0));
+  EXPECT_EQ(deviceNumberOf(&onStack), 0);
+  EXPECT_EQ(deviceNumberOf(nullptr), 0);
+  driver.release(memory, 100);
+}
+
+TEST_P(Memory, SharedWithTheHost) {
+  auto *memory = static_cast<int *>(driver.allocateShared(4096));
+  EXPECT_EQ(memory[1023], 0);
+  memory[1023] = 5;
+  int seen = 0;
+  driver.copy(&seen, memory + 1023, sizeof seen);
+  EXPECT_EQ(seen, 5);
+  driver.releaseShared(memory, 4096);
+}
+
+TEST_P(Work, HappensInTheOrderOfAStream) {
+  Stream stream = driver.createStream(0);
+  auto *memory = static_cast<char *>(driver.allocate(1 << 20));
+  std::vector<char> host(1 << 20, 3);
+  driver.fillAsync(memory, 7, 1 << 20, 0, stream);
+  driver.fillAsync(memory + 10, 8, 1, 0, stream);
+  driver.copyAsync(host.data(), memory, 1 << 20, 0, stream);
+  driver.copyAsync(host.data(), memory, 0, 0, stream);
+  driver.synchronize(0, stream);
+  EXPECT_EQ(host[9], 7);
+  EXPECT_EQ(host[10], 8);
+  EXPECT_EQ(host.back(), 7);
+  EXPECT_FALSE(driver.isCapturing(0, stream));
+  driver.destroyStream(0, stream);
+  driver.synchronizeDevice(0);
+  driver.release(memory, 1 << 20);
+}
+
+TEST_P(Work, EventsOrderStreamsAndTellTime) {
+  Stream first = driver.createStream(0), second = driver.createStream(0);
+  Event begin = driver.createEvent(0), end = driver.createEvent(0);
+  auto *memory = static_cast<char *>(driver.allocate(64));
+  char seen = 0;
+  driver.record(begin, 0, first);
+  driver.fillAsync(memory, 9, 64, 0, first);
+  driver.record(end, 0, first);
+  driver.waitFor(end, 0, second);
+  driver.copyAsync(&seen, memory + 63, 1, 0, second);
+  driver.synchronize(0, second);
+  EXPECT_EQ(seen, 9);
+  EXPECT_GE(driver.milliseconds(begin, end), 0.0);
+  driver.destroyEvent(0, begin);
+  driver.destroyEvent(0, end);
+  driver.destroyStream(0, first);
+  driver.destroyStream(0, second);
+  driver.release(memory, 64);
+}
+
+TEST_P(Work, ManyThreadsUseOneDevice) {
+  std::vector<std::thread> threads;
+  std::atomic<int> right = 0;
+  for (int number = 1; number <= 4; ++number)
+    threads.emplace_back([&, number] {
+      auto *memory = static_cast<char *>(driver.allocate(1000));
+      driver.fillAsync(memory, uint8_t(number), 1000, 0, nullptr);
+      driver.synchronize(0, nullptr);
+      char seen = 0;
+      driver.copy(&seen, memory + 999, 1);
+      right += seen == number;
+      driver.release(memory, 1000);
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(right, 4);
+}
+
 struct Visits {
   std::vector<int64_t> order;
 };
@@ -127,12 +239,88 @@ TEST_P(Run, EmptyGrid) {
   EXPECT_TRUE(visits.order.empty());
 }
 
+/// The kernel of kernel_texts.h, assembled and loaded.
+struct Counter {
+  explicit Counter(Driver &driver, KernelShape shape = {32, 0, {1, 1, 1}})
+      : driver(driver), code(driver.assemble(0, countingKernel(driver.name()), "cts_count")),
+        kernel(driver.load(0, code, "cts_count", shape)) {}
+  ~Counter() { driver.unload(kernel); }
+
+  void launch(void *out, uint64_t first, std::array<uint32_t, 3> grid, Stream stream) {
+    void *parameters[] = {&out, &first};
+    driver.launch({kernel, grid, parameters, stream});
+  }
+  Driver &driver;
+  std::string code;
+  LoadedKernel *kernel;
+};
+
+TEST_P(Code, LaunchesEachInstanceWithItsParameters) {
+  Counter counter(driver);
+  Stream stream = driver.createStream(0);
+  std::vector<uint32_t> host(24);
+  void *memory = driver.allocate(host.size() * 4);
+  for (Stream used : {stream, Stream(nullptr)}) {
+    counter.launch(memory, 100, {4, 3, 2}, used);
+    driver.copyAsync(host.data(), memory, host.size() * 4, 0, used);
+    driver.synchronize(0, used);
+    for (uint32_t i = 0; i < 24; ++i)
+      EXPECT_EQ(host[i], 100 + i);
+  }
+  driver.destroyStream(0, stream);
+  driver.release(memory, host.size() * 4);
+}
+
+TEST_P(Code, MachineCodeLoadsAgain) {
+  std::string code = Counter(driver).code;
+  LoadedKernel *kernel = driver.load(0, code, "cts_count", {64, 0, {1, 1, 1}});
+  driver.unload(kernel);
+  driver.unload(nullptr);
+}
+
+TEST_P(Code, UsesAsMuchSharedMemoryAsThereIs) {
+  int64_t most = driver.properties(0).sharedBytes;
+  Counter counter(driver, {32, int32_t(most), {1, 1, 1}});
+  EXPECT_GE(driver.residentInstances(*counter.kernel), 1);
+  try {
+    Counter tooLarge(driver, {32, int32_t(most) + 1, {1, 1, 1}});
+    FAIL();
+  } catch (const Error &error) {
+    EXPECT_EQ(error.kind, TILERY_LAUNCH_ERROR);
+    EXPECT_EQ(error.message.find("kernel 'cts_count' needs " + std::to_string(most + 1) +
+                                 " bytes of shared memory"), 0u) << error.message;
+  }
+}
+
+TEST_P(Code, SaysHowManyInstancesAreResident) {
+  Counter counter(driver);
+  int64_t resident = driver.residentInstances(*counter.kernel);
+  EXPECT_GE(resident, driver.properties(0).processors);
+}
+
+TEST_P(Code, TextThatDoesNotAssembleIsAnError) {
+  try {
+    driver.assemble(0, "nonsense", "broken");
+    FAIL();
+  } catch (const Error &error) {
+    EXPECT_EQ(error.kind, TILERY_INTERNAL_ERROR);
+    EXPECT_NE(error.message.find("kernel 'broken'"), std::string::npos) << error.message;
+  }
+}
+
+TEST_P(Code, ASecondNameIsAnError) {
+  std::string code = Counter(driver).code;
+  EXPECT_THROW(driver.load(0, code, "absent", {}), Error);
+}
+
 std::string driverName(const testing::TestParamInfo<Driver *> &info) {
   return std::string(info.param->name());
 }
 
 INSTANTIATE_TEST_SUITE_P(Drivers, Registry, testing::ValuesIn(drivers()), driverName);
 INSTANTIATE_TEST_SUITE_P(Drivers, Memory, testing::ValuesIn(drivers()), driverName);
+INSTANTIATE_TEST_SUITE_P(Drivers, Work, testing::ValuesIn(drivers()), driverName);
+INSTANTIATE_TEST_SUITE_P(Drivers, Code, testing::ValuesIn(drivers()), driverName);
 INSTANTIATE_TEST_SUITE_P(Drivers, Run, testing::ValuesIn(drivers()), driverName);
 
 } // namespace

@@ -1,0 +1,265 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// Devices, memory, streams and events.
+#include "runtime/hal/cuda/cuda_driver.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace tilery::rt::hal {
+
+Driver &cudaDriver() {
+  static cuda::CudaDriver instance;
+  return instance;
+}
+
+namespace cuda {
+
+static Address addressOf(const void *pointer) { return reinterpret_cast<Address>(pointer); }
+
+static int attribute(DeviceAttribute which, Device device) {
+  int value = 0;
+  check(api().deviceGetAttribute(&value, which, device), "cuDeviceGetAttribute");
+  return value;
+}
+
+// The assembly version that a driver takes, by the release notes of PTX.
+static int32_t ptxVersion(int driver) {
+  static constexpr struct {
+    int driver, ptx;
+  } table[] = {{13010, 91}, {13000, 90}, {12090, 88}, {12080, 87}, {12070, 86}, {12050, 85},
+               {12040, 84}, {12030, 83}, {12020, 82}, {12010, 81}, {12000, 80}};
+  for (auto [from, version] : table)
+    if (driver >= from)
+      return version;
+  return 80;
+}
+
+// From Hopper on code can ask for what only this very architecture has ("a").
+static std::string targetName(int major, int minor) {
+  return fmt::format("sm_{}{}{}", major, minor, major >= 9 ? "a" : "");
+}
+
+static void describeDevice(DeviceState &state, Device device) {
+  char name[256] = "";
+  size_t memory = 0;
+  check(api().deviceGetName(name, sizeof name, device), "cuDeviceGetName");
+  check(api().deviceTotalMem(&memory, device), "cuDeviceTotalMem");
+  int major = attribute(ComputeCapabilityMajor, device);
+  int minor = attribute(ComputeCapabilityMinor, device);
+  DeviceProperties &known = state.properties;
+  known.name = name;
+  known.target = targetName(major, minor);
+  known.assemblyVersion = ptxVersion(api().driverVersion);
+  known.processors = attribute(MultiprocessorCount, device);
+  known.memoryBytes = int64_t(memory);
+  known.sharedBytes = attribute(MaxSharedBytesPerBlock, device);
+  known.binaryTag = fmt::format("cuda {} sm_{}{}", api().driverVersion, major, minor);
+  state.concurrentManaged = attribute(ConcurrentManagedAccess, device) != 0;
+  state.hasClusters = attribute(ClusterLaunch, device) != 0;
+}
+
+struct CudaDriver::Devices {
+  std::vector<std::unique_ptr<DeviceState>> list;
+};
+
+CudaDriver::Devices &CudaDriver::devices() {
+  static Devices all = [] {
+    Devices found;
+    int count = 0;
+    if (!openError().empty())
+      return found;
+    check(api().deviceGetCount(&count), "cuDeviceGetCount");
+    for (int device = 0; device < count; ++device) {
+      found.list.push_back(std::make_unique<DeviceState>());
+      describeDevice(*found.list.back(), device);
+    }
+    return found;
+  }();
+  return all;
+}
+
+DeviceState &CudaDriver::opened(int device) {
+  auto &list = devices().list;
+  if (size_t(device) >= list.size())
+    raise(TILERY_LAUNCH_ERROR, "there is no device {}: the driver 'cuda' has {}", device,
+          list.size());
+  DeviceState &state = *list[size_t(device)];
+  std::call_once(state.opened, [&] {
+    RelaxedCapture relaxed;
+    check(api().primaryContextRetain(&state.context, device), "cuDevicePrimaryCtxRetain",
+          state.properties.name);
+    Scope scope(state.context);
+    check(api().streamCreate(&state.stream, StreamNonBlocking), "cuStreamCreate");
+  });
+  return state;
+}
+
+int CudaDriver::deviceCount() const { return int(devices().list.size()); }
+
+const DeviceProperties &CudaDriver::properties(int device) const {
+  return devices().list.at(size_t(device))->properties;
+}
+
+int CudaDriver::deviceOf(const void *address) const {
+  unsigned type = 0;
+  int ordinal = -1;
+  char managed = 0;
+  Address at = addressOf(address);
+  // Memory that the driver has never seen is an error to it: the host's.
+  if (at == 0 || api().pointerGetAttribute(&type, MemoryType, at) != Success)
+    return -1;
+  api().pointerGetAttribute(&managed, IsManaged, at);
+  if (type != MemoryTypeDevice && !managed)
+    return -1;
+  return api().pointerGetAttribute(&ordinal, DeviceOrdinal, at) == Success ? ordinal : -1;
+}
+
+void CudaDriver::zero(DeviceState &state, Address memory, size_t bytes) {
+  check(api().memsetAsync(memory, 0, bytes, state.stream), "cuMemsetD8Async", "new memory");
+  check(api().streamSynchronize(state.stream), "cuStreamSynchronize", "new memory");
+}
+
+void *CudaDriver::allocate(size_t bytes, int device) {
+  DeviceState &state = opened(device);
+  Scope scope(state.context);
+  RelaxedCapture relaxed;
+  // The driver aligns to 256 bytes, and only large allocations to more than a page.
+  constexpr size_t Page = 4096, Large = size_t(2) << 20;
+  size_t whole = std::max<size_t>(bytes, 1) + (bytes < Large ? Page : 0);
+  Address memory = 0;
+  if (Result result = api().memAlloc(&memory, whole))
+    raise(TILERY_LAUNCH_ERROR, "cannot allocate {} bytes of memory on device {} ({}): {}", bytes,
+          device, state.properties.name, describe(result));
+  zero(state, memory, whole);
+  Address aligned = (memory + Page - 1) / Page * Page;
+  if (aligned != memory) {
+    std::lock_guard lock(mutex);
+    moved[aligned] = memory;
+  }
+  return reinterpret_cast<void *>(aligned);
+}
+
+void *CudaDriver::allocateShared(size_t bytes, int device) {
+  DeviceState &state = opened(device);
+  Scope scope(state.context);
+  RelaxedCapture relaxed;
+  if (!state.concurrentManaged)
+    raise(TILERY_TARGET_ERROR,
+          "device {} ({}) cannot share memory with the host while it runs: it has no concurrent "
+          "managed access",
+          device, state.properties.name);
+  Address memory = 0;
+  if (Result result = api().memAllocManaged(&memory, std::max<size_t>(bytes, 1), MemAttachGlobal))
+    raise(TILERY_LAUNCH_ERROR, "cannot allocate {} bytes that device {} ({}) shares: {}", bytes,
+          device, state.properties.name, describe(result));
+  zero(state, memory, std::max<size_t>(bytes, 1));
+  return reinterpret_cast<void *>(memory);
+}
+
+void CudaDriver::release(void *memory, size_t) {
+  if (!memory)
+    return;
+  int device = deviceOf(memory);
+  if (device < 0)
+    raise(TILERY_INTERNAL_ERROR, "{} is no device memory; this is a bug in tilery", memory);
+  Scope scope(opened(device).context);
+  RelaxedCapture relaxed;
+  Address base = addressOf(memory);
+  {
+    std::lock_guard lock(mutex);
+    if (auto found = moved.find(base); found != moved.end()) {
+      base = found->second;
+      moved.erase(found);
+    }
+  }
+  check(api().memFree(base), "cuMemFree");
+}
+
+void CudaDriver::copy(void *destination, const void *source, size_t bytes) {
+  if (bytes == 0)
+    return;
+  int device = std::max({deviceOf(destination), deviceOf(source), 0});
+  DeviceState &state = opened(device);
+  Scope scope(state.context);
+  RelaxedCapture relaxed;
+  check(api().memcpyAsync(addressOf(destination), addressOf(source), bytes, state.stream),
+        "cuMemcpyAsync");
+  check(api().streamSynchronize(state.stream), "cuStreamSynchronize", "a copy");
+}
+
+Stream CudaDriver::createStream(int device) {
+  Scope scope(opened(device).context);
+  Handle stream = nullptr;
+  check(api().streamCreate(&stream, StreamNonBlocking), "cuStreamCreate");
+  return stream;
+}
+
+void CudaDriver::destroyStream(int device, Stream stream) {
+  Scope scope(opened(device).context);
+  api().streamDestroy(stream);
+}
+
+void CudaDriver::copyAsync(void *destination, const void *source, size_t bytes, int device,
+                           Stream stream) {
+  if (bytes == 0)
+    return;
+  Scope scope(opened(device).context);
+  check(api().memcpyAsync(addressOf(destination), addressOf(source), bytes, stream),
+        "cuMemcpyAsync");
+}
+
+void CudaDriver::fillAsync(void *memory, uint8_t byte, size_t bytes, int device, Stream stream) {
+  if (bytes == 0)
+    return;
+  Scope scope(opened(device).context);
+  check(api().memsetAsync(addressOf(memory), byte, bytes, stream), "cuMemsetD8Async");
+}
+
+void CudaDriver::synchronize(int device, Stream stream) {
+  Scope scope(opened(device).context);
+  check(api().streamSynchronize(stream), "cuStreamSynchronize");
+}
+
+void CudaDriver::synchronizeDevice(int device) {
+  Scope scope(opened(device).context);
+  check(api().contextSynchronize(), "cuCtxSynchronize");
+}
+
+bool CudaDriver::isCapturing(int device, Stream stream) {
+  Scope scope(opened(device).context);
+  int status = 0;
+  // The default stream cannot be captured; asking while another is captured is an error.
+  return stream && api().streamIsCapturing(stream, &status) == Success && status != 0;
+}
+
+Event CudaDriver::createEvent(int device) {
+  Scope scope(opened(device).context);
+  Handle event = nullptr;
+  check(api().eventCreate(&event, 0), "cuEventCreate");
+  return event;
+}
+
+void CudaDriver::destroyEvent(int device, Event event) {
+  Scope scope(opened(device).context);
+  api().eventDestroy(event);
+}
+
+void CudaDriver::record(Event event, int device, Stream stream) {
+  Scope scope(opened(device).context);
+  check(api().eventRecord(event, stream), "cuEventRecord");
+}
+
+void CudaDriver::waitFor(Event event, int device, Stream stream) {
+  Scope scope(opened(device).context);
+  check(api().streamWaitEvent(stream, event, 0), "cuStreamWaitEvent");
+}
+
+double CudaDriver::milliseconds(Event begin, Event end) {
+  float elapsed = 0;
+  check(api().eventElapsedTime(&elapsed, begin, end), "cuEventElapsedTime");
+  return double(elapsed);
+}
+
+} // namespace cuda
+} // namespace tilery::rt::hal

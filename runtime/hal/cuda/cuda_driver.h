@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// NVIDIA GPUs through their driver library alone.
+#pragma once
+
+#include "runtime/hal/cuda/api.h"
+#include "runtime/hal/driver.h"
+
+#include <map>
+#include <memory>
+#include <mutex>
+
+namespace tilery::rt::hal::cuda {
+
+/// The kernel launched last in this process: who is to blame for a lost device.
+const char *lastKernel();
+
+/// What this process knows of a device; its primary context is shared with other libraries.
+struct DeviceState {
+  DeviceProperties properties;
+  bool concurrentManaged = false;
+  bool hasClusters = false;
+  std::once_flag opened;
+  Handle context = nullptr;
+  /// Work of our own, such as zeroing: never ordered with anybody's.
+  Handle stream = nullptr;
+};
+
+/// Makes a device's context the calling thread's, and restores the one before.
+class Scope {
+public:
+  explicit Scope(Handle context) {
+    api().contextGetCurrent(&before);
+    if (before == context)
+      return;
+    check(api().contextSetCurrent(context), "cuCtxSetCurrent");
+    changed = true;
+  }
+  ~Scope() {
+    if (changed && before)
+      api().contextSetCurrent(before);
+  }
+  Scope(const Scope &) = delete;
+
+private:
+  Handle before = nullptr;
+  bool changed = false;
+};
+
+/// Lets this thread allocate and load while one of its streams is being captured.
+class RelaxedCapture {
+public:
+  RelaxedCapture() { api().exchangeCaptureMode(&mode); }
+  ~RelaxedCapture() { api().exchangeCaptureMode(&mode); }
+  RelaxedCapture(const RelaxedCapture &) = delete;
+
+private:
+  int mode = CaptureModeRelaxed;
+};
+
+struct CudaKernel final : LoadedKernel {
+  int device = 0;
+  Handle context = nullptr, module = nullptr, function = nullptr;
+  const char *name = ""; // lives as long as the process
+  KernelShape shape;
+  bool clustered = false;
+};
+
+class CudaDriver final : public Driver {
+public:
+  std::string_view name() const override { return "cuda"; }
+  std::string unavailable() const override { return openError(); }
+  bool inUse() const override { return isLoaded(); }
+  bool runsInProcess() const override { return false; }
+  int deviceCount() const override;
+  const DeviceProperties &properties(int device) const override;
+  int deviceOf(const void *address) const override;
+
+  void *allocate(size_t bytes, int device) override;
+  void release(void *memory, size_t bytes) override;
+  void *allocateShared(size_t bytes, int device) override;
+  void copy(void *destination, const void *source, size_t bytes) override;
+
+  Stream createStream(int device) override;
+  void destroyStream(int device, Stream stream) override;
+  void copyAsync(void *destination, const void *source, size_t bytes, int device,
+                 Stream stream) override;
+  void fillAsync(void *memory, uint8_t byte, size_t bytes, int device, Stream stream) override;
+  void synchronize(int device, Stream stream) override;
+  void synchronizeDevice(int device) override;
+  bool isCapturing(int device, Stream stream) override;
+  Event createEvent(int device) override;
+  void destroyEvent(int device, Event event) override;
+  void record(Event event, int device, Stream stream) override;
+  void waitFor(Event event, int device, Stream stream) override;
+  double milliseconds(Event begin, Event end) override;
+
+  std::string assemble(int device, std::string_view text, const std::string &kernel) override;
+  LoadedKernel *load(int device, std::string_view code, const std::string &name,
+                     const KernelShape &shape) override;
+  void unload(LoadedKernel *kernel) override;
+  int64_t residentInstances(const LoadedKernel &kernel) override;
+  void launch(const DeviceLaunch &launch) override;
+  std::string encodeTensorMap(const TensorMapShape &shape, TensorMap &map) override;
+
+private:
+  struct Devices;
+  static Devices &devices();
+  /// The device with its context open.
+  static DeviceState &opened(int device);
+  static void zero(DeviceState &state, Address memory, size_t bytes);
+
+  std::mutex mutex;
+  /// Where an allocation begins that had to be moved up to a multiple of a page.
+  std::map<Address, Address> moved;
+};
+
+} // namespace tilery::rt::hal::cuda

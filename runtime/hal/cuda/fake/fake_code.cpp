@@ -1,0 +1,165 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// Code of the fake libcuda: machine code is the text itself, kernels are known by their names.
+#include "runtime/hal/cuda/fake/fake_state.h"
+#include "tilery/gpu_abi.h"
+
+#include <cstring>
+#include <regex>
+
+using namespace fake;
+
+namespace {
+struct Linked {
+  std::string text;
+  char *errorLog = nullptr;
+};
+struct Module {
+  std::string text;
+};
+struct Function {
+  std::string name;
+  std::vector<size_t> parameterBytes;
+};
+constexpr char Magic[] = "FAKE";
+} // namespace
+
+extern "C" int cuLinkCreate_v2(unsigned count, int *options, void **values, Handle *link) {
+  auto *linked = new Linked;
+  for (unsigned i = 0; i < count; ++i)
+    if (options[i] == ErrorLog)
+      linked->errorLog = static_cast<char *>(values[i]);
+  *link = linked;
+  return called("cuLinkCreate_v2");
+}
+
+extern "C" int cuLinkAddData_v2(Handle link, int type, void *data, size_t bytes, const char *,
+                                unsigned, int *, void **) {
+  if (int failure = called("cuLinkAddData_v2"))
+    return failure;
+  auto &linked = *static_cast<Linked *>(link);
+  linked.text = static_cast<const char *>(data);
+  if (type == JitInputPtx && bytes == linked.text.size() + 1 &&
+      linked.text.find(".version") != std::string::npos)
+    return Success;
+  strcpy(linked.errorLog, "ptxas fatal: missing .version");
+  return InvalidPtx;
+}
+
+extern "C" int cuLinkComplete(Handle link, void **code, size_t *bytes) {
+  auto &linked = *static_cast<Linked *>(link);
+  linked.text.insert(0, Magic);
+  *code = linked.text.data();
+  *bytes = linked.text.size() + 1;
+  return called("cuLinkComplete");
+}
+
+extern "C" int cuLinkDestroy(Handle link) {
+  delete static_cast<Linked *>(link);
+  return Success;
+}
+
+extern "C" int cuModuleLoadData(Handle *module, const void *code) {
+  if (int failure = called("cuModuleLoadData"))
+    return failure;
+  auto *text = static_cast<const char *>(code);
+  if (strncmp(text, Magic, sizeof Magic - 1) != 0)
+    return InvalidValue;
+  *module = new Module{text};
+  return Success;
+}
+
+extern "C" int cuModuleUnload(Handle module) {
+  delete static_cast<Module *>(module);
+  return called("cuModuleUnload");
+}
+
+// Bytes of ".param .u64 x" and ".param .align 64 .b8 x[128]".
+static std::vector<size_t> parametersOf(const std::string &text, const std::string &name) {
+  std::vector<size_t> sizes;
+  size_t begin = text.find('(', text.find(".entry " + name));
+  std::string list = text.substr(begin, text.find(')', begin) - begin);
+  static const std::regex entry(R"(\.param[^,]*\.[a-z]+(\d+)\s+[\w$%]+(\[(\d+)\])?)");
+  for (std::sregex_iterator at(list.begin(), list.end(), entry), end; at != end; ++at) {
+    size_t count = (*at)[3].matched ? std::stoul((*at)[3]) : 1;
+    sizes.push_back(std::stoul((*at)[1]) / 8 * count);
+  }
+  return sizes;
+}
+
+extern "C" int cuModuleGetFunction(Handle *function, Handle module, const char *name) {
+  if (int failure = called("cuModuleGetFunction"))
+    return failure;
+  const std::string &text = static_cast<Module *>(module)->text;
+  if (text.find(".entry " + std::string(name) + "(") == std::string::npos)
+    return NotFound;
+  *function = new Function{name, parametersOf(text, name)}; // functions belong to the process
+  return Success;
+}
+
+extern "C" int cuFuncSetAttribute(Handle, int, int) { return called("cuFuncSetAttribute"); }
+
+extern "C" int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, Handle, int threads,
+                                                           size_t shared) {
+  *blocks = std::min(2048 / threads, int(233472 / (shared + 1024)));
+  return called("cuOccupancyMaxActiveBlocksPerMultiprocessor");
+}
+extern "C" int cuOccupancyMaxActiveClusters(int *clusters, Handle, const LaunchConfig *config) {
+  *clusters = 132 / int(config->grid[0] * config->grid[1] * config->grid[2]);
+  return called("cuOccupancyMaxActiveClusters");
+}
+
+// The conformance suite's kernel: out[i] = first + i for instance i.
+static void count(const LaunchConfig &config, void **parameters) {
+  auto *out = *static_cast<uint32_t **>(parameters[0]);
+  uint32_t first = *static_cast<uint32_t *>(parameters[1]);
+  for (uint32_t i = 0; i < config.grid[0] * config.grid[1] * config.grid[2]; ++i)
+    out[i] = first + i;
+}
+
+// Instance (3, 0, 0) fails at site 0; the context is the last parameter.
+static void fail(void **parameters, size_t last, uint32_t kind) {
+  auto *context = *static_cast<tilery_gpu_context **>(parameters[last]);
+  *context->failure = {1, kind, 0, 0, {3, 0, 0}, context->rank, 0x1000, 8, 7, 0, 0};
+}
+
+static void runKnown(const Function &function, const LaunchConfig &config, void **parameters) {
+  size_t last = function.parameterBytes.size() - 1;
+  if (function.name == "cts_count")
+    count(config, parameters);
+  else if (function.name == "fails_assertion")
+    fail(parameters, last, TILERY_GPU_ASSERTION);
+  else if (function.name == "fails_bounds")
+    fail(parameters, last, TILERY_GPU_OUT_OF_BOUNDS);
+  else if (function.name == "fails_wait")
+    fail(parameters, last, TILERY_GPU_WAIT_TIMEOUT);
+}
+
+extern "C" int cuLaunchKernelEx(const LaunchConfig *config, Handle handle, void **parameters,
+                                void **) {
+  if (int failure = called("cuLaunchKernelEx"))
+    return failure;
+  auto &function = *static_cast<Function *>(handle);
+  Launch launch = {function.name, *config, {1, 1, 1}, {}};
+  for (uint32_t i = 0; i < config->attributeCount; ++i)
+    if (config->attributes[i].id == AttributeClusterDimension)
+      std::copy_n(config->attributes[i].cluster, 3, launch.cluster);
+  for (size_t i = 0; i < function.parameterBytes.size(); ++i) {
+    auto *bytes = static_cast<unsigned char *>(parameters[i]);
+    launch.parameters.insert(launch.parameters.end(), bytes, bytes + function.parameterBytes[i]);
+  }
+  std::lock_guard lock(state().mutex);
+  state().launches.push_back(std::move(launch));
+  runKnown(function, *config, parameters);
+  return Success;
+}
+
+extern "C" int32_t fake_cuda_launch_count(void) { return int32_t(state().launches.size()); }
+
+extern "C" fake_cuda_launch fake_cuda_launch_at(int32_t index) {
+  Launch &launch = state().launches.at(size_t(index));
+  const uint32_t *grid = launch.config.grid, *cluster = launch.cluster;
+  return {launch.kernel.c_str(),   {grid[0], grid[1], grid[2]}, launch.config.block[0],
+          launch.config.sharedBytes, {cluster[0], cluster[1], cluster[2]}, launch.config.stream,
+          launch.parameters.data(),  int32_t(launch.parameters.size())};
+}

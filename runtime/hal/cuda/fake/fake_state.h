@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// What the fake libcuda remembers.
+#pragma once
+
+#include "runtime/hal/cuda/api.h"
+#include "runtime/hal/cuda/fake/fake_cuda.h"
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace fake {
+
+using namespace tilery::rt::hal::cuda;
+
+inline constexpr int DeviceCount = 2;
+inline constexpr size_t MemoryBytes = size_t(64) << 30;
+inline constexpr int CaptureUnsupported = 900, NotFound = 500;
+
+struct Stream {
+  int capturing = 0;
+};
+struct Allocation {
+  void *block;
+  size_t bytes;
+  int device;
+};
+struct Launch {
+  std::string kernel;
+  LaunchConfig config;
+  uint32_t cluster[3];
+  std::vector<unsigned char> parameters;
+};
+
+struct State {
+  std::recursive_mutex mutex;
+  std::string calls;
+  std::map<std::string, int> failures;
+  std::map<Address, Allocation> allocations;
+  std::vector<Launch> launches;
+  char contexts[DeviceCount] = {};
+  double clock = 0;
+};
+
+State &state();
+/// Notes the call; the result that a test wants of it, else 0.
+int called(const char *symbol);
+int allocate(Address *memory, size_t bytes);
+int release(Address memory);
+inline Handle &currentContext() {
+  static thread_local Handle context = nullptr;
+  return context;
+}
+inline int &captureMode() {
+  static thread_local int mode = 0;
+  return mode;
+}
+
+} // namespace fake
