@@ -143,6 +143,8 @@ tilery_status tilery_function_launch(tilery_function *function, tilery_world *wo
     if (world)
       use.emplace(*world);
     rt::World *ranks = use ? use->get() : nullptr;
+    if (ranks) // before the arguments, which a rank outside of a team cannot have right
+      ranks->requireUsable();
     std::span<const tilery_arg> given(args, size_t(num_args));
     tilery_kernel &kernel = specialise(*function, ranks, launch->options, given);
     refuseReadOnly(kernel, *function, given);

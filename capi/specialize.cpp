@@ -96,8 +96,9 @@ private:
     const void *address = reinterpret_cast<const void *>(arg.bits);
     bool inside = world ? world->inHeap(address) : arg.symmetric == 1;
     bool wanted = arg.symmetric == 1 || arg.dtype == TILERY_SIGNAL;
-    if (world && inside && arg.bytes > 0 && !world->contains(address, size_t(arg.bytes)))
-      refuse(i, "does not lie in one live symmetric object", "was it freed?");
+    size_t bytes = size_t(std::max<int64_t>(arg.bytes, 0));
+    if (world && inside && !world->contains(address, bytes))
+      refuse(i, world->whyNotContained(address, bytes), "");
     if (wanted && !inside && world)
       refuse(i, "is not in the symmetric heap of this world",
              arg.dtype == TILERY_SIGNAL ? "allocate it with ty.signals(n)"

@@ -21,6 +21,21 @@ static capi::WorldUse use(const tilery_world *handle) {
   return capi::WorldUse(require(handle, "the world"));
 }
 
+static tilery_world *makeTeam(tilery_world &parent, std::unique_ptr<rt::World> team) {
+  auto handle = std::make_unique<tilery_world>();
+  handle->world = std::move(team);
+  handle->wholeGate = parent.wholeGate ? parent.wholeGate : parent.gate;
+  return handle.release();
+}
+
+// Leaving a team is a collective like others: the whole world is still in use.
+static void leaveTeam(tilery_world &team) {
+  std::shared_lock wholeCalls(team.wholeGate->users);
+  team.gate->leaving = true;
+  std::unique_lock lastCall(team.gate->users);
+  team.world->finalize();
+}
+
 extern "C" {
 
 const char *tilery_error_message(void) { return lastMessage.c_str(); }
@@ -65,8 +80,11 @@ int32_t tilery_world_size(const tilery_world *world) { return world ? world->wor
 
 tilery_status tilery_world_leave(tilery_world *world) {
   return guarded([&] {
-    require(world, "the world").leaving = true;
-    std::unique_lock lastCall(world->users);
+    require(world, "the world");
+    if (world->wholeGate)
+      return leaveTeam(*world);
+    world->gate->leaving = true;
+    std::unique_lock lastCall(world->gate->users);
     world->world->finalize();
   });
 }
@@ -90,6 +108,28 @@ tilery_status tilery_world_barrier(tilery_world *world, double timeout_s) {
 tilery_status tilery_world_all_gather_bytes(tilery_world *world, const void *sent, void *received,
                                             size_t bytes) {
   return guarded([&] { use(world)->allGather(sent, received, bytes); });
+}
+
+tilery_status tilery_team_create(tilery_world *world, const int32_t *ranks, int32_t num_ranks,
+                                 const char *label, tilery_world **team) {
+  return guarded([&] {
+    capi::WorldUse parent = use(world);
+    if (num_ranks < 0 || (num_ranks > 0 && !ranks))
+      rt::raise(TILERY_CONFIG_ERROR, "{} ranks of a team are given as {}", num_ranks,
+                ranks ? "a list" : "null");
+    std::span<const int> listed(ranks, size_t(num_ranks));
+    require(team, "the result") =
+        makeTeam(*world, parent->team(listed, label ? label : "unnamed"));
+  });
+}
+
+tilery_status tilery_world_split(tilery_world *world, int32_t color, int32_t key, const char *label,
+                                 tilery_world **team) {
+  return guarded([&] {
+    capi::WorldUse parent = use(world);
+    require(team, "the result") =
+        makeTeam(*world, parent->split(color, key, label ? label : "unnamed"));
+  });
 }
 
 const char *tilery_world_describe(tilery_world *world) {
@@ -139,7 +179,7 @@ tilery_status tilery_symmetric_free(tilery_world *world, void *pointer) {
 int32_t tilery_symmetric_contains(const tilery_world *world, const void *pointer, size_t bytes) {
   if (!world)
     return 0;
-  std::shared_lock call(world->users);
+  std::shared_lock call(world->gate->users);
   return world->world->contains(pointer, bytes);
 }
 

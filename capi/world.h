@@ -11,14 +11,22 @@
 #include <shared_mutex>
 #include <string>
 
+namespace tilery::capi {
+struct Gate {
+  /// Shared by the calls in flight; exclusive while the rank leaves the world.
+  std::shared_mutex users;
+  /// Set first, so that threads that keep calling cannot keep the rank from leaving.
+  std::atomic<bool> leaving = false;
+};
+} // namespace tilery::capi
+
 struct tilery_world {
   std::unique_ptr<tilery::rt::World> world;
   std::string description;
   std::string summary;
-  /// Shared by the calls in flight; exclusive while the rank leaves the world.
-  mutable std::shared_mutex users;
-  /// Set first, so that threads that keep calling cannot keep the rank from leaving.
-  std::atomic<bool> leaving = false;
+  std::shared_ptr<tilery::capi::Gate> gate = std::make_shared<tilery::capi::Gate>();
+  /// Of the whole world, for a team: its calls in flight are the world's as well.
+  std::shared_ptr<tilery::capi::Gate> wholeGate = nullptr;
 };
 
 struct tilery_group {
@@ -32,15 +40,20 @@ namespace tilery::capi {
 /// left already.
 class WorldUse {
 public:
-  explicit WorldUse(const tilery_world &handle) : calls(handle.users), world(*handle.world) {
-    if (handle.leaving)
+  explicit WorldUse(const tilery_world &handle)
+      : wholeGate(handle.wholeGate ? handle.wholeGate : handle.gate), wholeCalls(wholeGate->users),
+        world(*handle.world) {
+    if (handle.wholeGate)
+      teamCalls = std::shared_lock(handle.gate->users);
+    if (wholeGate->leaving || handle.gate->leaving)
       world.raiseFinalized();
   }
   rt::World *operator->() const { return &world; }
   rt::World *get() const { return &world; }
 
 private:
-  std::shared_lock<std::shared_mutex> calls;
+  std::shared_ptr<Gate> wholeGate;
+  std::shared_lock<std::shared_mutex> wholeCalls, teamCalls;
   rt::World &world;
 };
 

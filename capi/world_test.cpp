@@ -37,6 +37,37 @@ TEST(WorldInterface, OptionsAreChecked) {
   EXPECT_STREQ(tilery_error_message(), "give both 'rank' and 'size', or neither");
 }
 
+TEST(WorldInterface, TeamsOfOneRank) {
+  tilery_world *world = nullptr, *team = nullptr, *none = nullptr;
+  ASSERT_EQ(tilery_world_init(nullptr, &world), TILERY_OK) << tilery_error_message();
+  int32_t ranks[] = {0, 0};
+  ASSERT_EQ(tilery_team_create(world, ranks, 1, "tp", &team), TILERY_OK) << tilery_error_message();
+  EXPECT_EQ(tilery_world_rank(team), 0);
+  EXPECT_NE(std::string(tilery_world_describe(team)).find(R"("team":"tp","ranks":[0])"),
+            std::string::npos);
+  void *object = nullptr;
+  ASSERT_EQ(tilery_symmetric_alloc(team, 100, "x", &object), TILERY_OK);
+  EXPECT_TRUE(tilery_symmetric_contains(team, object, 100));
+  EXPECT_FALSE(tilery_symmetric_contains(world, object, 100));
+  EXPECT_EQ(tilery_symmetric_free(world, object), TILERY_LAUNCH_ERROR);
+  EXPECT_EQ(tilery_world_trace_write(team, "trace.json"), TILERY_LAUNCH_ERROR);
+  EXPECT_STREQ(tilery_error_message(),
+               "the timeline is that of the whole world; team 'tp' has none of its own");
+  EXPECT_EQ(tilery_team_create(world, ranks, 2, "twice", &none), TILERY_LAUNCH_ERROR);
+  EXPECT_STREQ(tilery_error_message(), "rank 0 occurs twice in team 'twice' of ranks [0, 0]");
+  EXPECT_EQ(tilery_team_create(world, nullptr, 1, "null", &none), TILERY_CONFIG_ERROR);
+  EXPECT_STREQ(tilery_error_message(), "1 ranks of a team are given as null");
+  ASSERT_EQ(tilery_world_split(world, -1, 0, "nobody", &none), TILERY_OK);
+  EXPECT_EQ(tilery_world_rank(none), -1);
+  EXPECT_EQ(tilery_world_barrier(none, -1), TILERY_LAUNCH_ERROR);
+  tilery_world_destroy(none);
+  // The world's end is that of the team; its handle stays to be released.
+  EXPECT_EQ(tilery_world_finalize(world), TILERY_OK);
+  EXPECT_EQ(tilery_world_barrier(team, -1), TILERY_LAUNCH_ERROR);
+  EXPECT_STREQ(tilery_error_message(), "this world was finalized; rank 0 has left it");
+  EXPECT_EQ(tilery_world_finalize(team), TILERY_OK);
+}
+
 TEST(WorldInterface, SingleWorldWithNothingConfigured) {
   tilery_world *world = nullptr;
   ASSERT_EQ(tilery_world_init(nullptr, &world), TILERY_OK) << tilery_error_message();

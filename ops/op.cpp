@@ -14,7 +14,7 @@ World &Call::world() {
     throw Error(Kind::Launch, op + " communicates and needs a world; call ty.init() or ty.spawn "
                                    "first (tilery_world_init in C)");
   if (bound.empty())
-    bound.emplace_back(worldHandle, /*owned=*/false);
+    bound.emplace_back(worldHandle, World::Owns::Nothing);
   return bound.front();
 }
 

@@ -114,8 +114,26 @@ TILERY_API tilery_status tilery_world_barrier(tilery_world *world, double timeou
 TILERY_API tilery_status tilery_world_all_gather_bytes(tilery_world *world, const void *sent,
                                                        void *received, size_t bytes);
 /* JSON: {"rank","size","mesh","kind":"single|in-process|process","heap":{"bytes","used"},
- * "timeout_s","trace"} */
+ * "timeout_s","trace","team":label or null,"ranks":[numbers in the whole world]} */
 TILERY_API const char *tilery_world_describe(tilery_world *world);
+
+/* Teams: worlds of some ranks of another world, with their own ranks 0, 1, ..., collectives,
+ * symmetric memory, signals, launches and operators. Every function that takes a tilery_world takes a
+ * team. A rank may belong to several. Memory of the world, and of the team that a team was made in,
+ * can be used in it; ranks then count in the team. A failure is that of the whole world.
+ *
+ * Creation is collective over all ranks of `world`, which bring the same list (distinct ranks of
+ * `world`, in the order that numbers them); else every rank gets a TILERY_LAUNCH_ERROR. A rank that
+ * is not in the list gets a handle with rank -1, whose use is a TILERY_LAUNCH_ERROR. Finalizing or
+ * leaving a team is collective over its ranks and frees what it has allocated; the world's end ends its
+ * teams. tilery_world_destroy releases the handle. */
+TILERY_API tilery_status tilery_team_create(tilery_world *world, const int32_t *ranks,
+                                            int32_t num_ranks, const char *label,
+                                            tilery_world **team);
+/* Collective: one team for each color, ranks in the order of key and then of rank. A color below 0
+ * joins none. */
+TILERY_API tilery_status tilery_world_split(tilery_world *world, int32_t color, int32_t key,
+                                            const char *label, tilery_world **team);
 
 /* The timeline is recorded when the option "trace" or TILERY_TRACE names a file, which is then
  * written by tilery_world_finalize, or from tilery_world_trace_start on. */
@@ -270,7 +288,7 @@ typedef struct tilery_tensor {
   int32_t read_only; /* 1: refused as an output */
 } tilery_tensor;
 
-/* JSON: [{"name","summary","tensors":[names],"options":{name:default}}] */
+/* JSON: [{"name","summary","tensors":[names],"options":{name:default},"communicates":bool}] */
 TILERY_API const char *tilery_ops_list(void);
 /* Runs operator `name`. world may be null for the ones that do not communicate. */
 TILERY_API tilery_status tilery_op_call(const char *name, tilery_world *world,

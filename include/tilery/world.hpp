@@ -85,9 +85,12 @@ private:
   size_t count;
 };
 
-/// One rank's view of all ranks. Collective calls are made by every rank in one order.
+/// One rank's view of all ranks, or of a team. Collective calls are made by every rank in one order.
 class World {
 public:
+  /// What the destructor does: nothing, release the handle (teams), or finalize the world.
+  enum class Owns { Nothing, Handle, World };
+
   /// The world that the launcher's environment describes, or a single rank.
   /// options: JSON of tilery_world_init.
   static World init(const char *options = nullptr) {
@@ -95,13 +98,30 @@ public:
     check(tilery_world_init(options, &handle));
     return World(handle);
   }
-  explicit World(tilery_world *handle, bool owned = true) : handle_(handle), owned(owned) {}
+  explicit World(tilery_world *handle, Owns owns = Owns::World) : handle_(handle), owns(owns) {}
   World(World &&other) noexcept
-      : handle_(std::exchange(other.handle_, nullptr)), owned(other.owned) {}
+      : handle_(std::exchange(other.handle_, nullptr)), owns(other.owns) {}
   World(const World &) = delete;
   ~World() {
-    if (handle_ && owned)
+    if (handle_ && owns == Owns::World)
       tilery_world_finalize(handle_); // reports nothing: a destructor cannot fail
+    if (handle_ && owns == Owns::Handle)
+      tilery_world_destroy(handle_);
+  }
+
+  /// Collective: the team of these ranks, numbered in this order. A world too; it must not be used
+  /// on ranks that are not in the list, where its rank() is -1.
+  World team(std::span<const int> ranks, const char *label) {
+    tilery_world *handle = nullptr;
+    check(tilery_team_create(handle_, ranks.data(), static_cast<int32_t>(ranks.size()), label,
+                             &handle));
+    return World(handle, Owns::Handle);
+  }
+  /// Collective: ranks of one color form a team, in the order of key; a color below 0 joins none.
+  World split(int color, int key, const char *label) {
+    tilery_world *handle = nullptr;
+    check(tilery_world_split(handle_, color, key, label, &handle));
+    return World(handle, Owns::Handle);
   }
 
   int rank() const { return tilery_world_rank(handle_); }
@@ -109,8 +129,9 @@ public:
   tilery_world *handle() const { return handle_; }
   /// timeout in seconds; negative: the world's.
   void barrier(double timeout = -1) { check(tilery_world_barrier(handle_, timeout)); }
+  /// Collective over a team too, whose memory it frees.
   void finalize() {
-    if (handle_ && owned)
+    if (handle_ && owns != Owns::Nothing)
       check(tilery_world_finalize(std::exchange(handle_, nullptr)));
   }
 
@@ -142,7 +163,7 @@ public:
 
 private:
   tilery_world *handle_;
-  bool owned;
+  Owns owns;
 };
 
 } // namespace tilery

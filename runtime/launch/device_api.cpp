@@ -12,8 +12,8 @@ namespace tilery::rt {
 
 static void checkRank(const Instance &self, int32_t rank) {
   if (rank < 0 || rank >= self.launch->size())
-    raise(TILERY_LAUNCH_ERROR, "rank {} is out of range: the world has {} ranks", rank,
-          self.launch->size());
+    raise(TILERY_LAUNCH_ERROR, "rank {} is out of range: {} has {} ranks", rank,
+          self.launch->world->name(), self.launch->size());
 }
 
 void checkRemote(const Instance &self, const void *address, int64_t bytes, int32_t rank,
@@ -69,19 +69,19 @@ void updateRemoteSignal(Instance &self, const RemoteSignal &update, int32_t site
   auto *target = static_cast<uint64_t *>(world.translate(update.signal, update.rank));
   if (!self.launch->seeded()) {
     updateSignal(target, update.value, update.op);
-    world.domain->ring(update.rank);
+    world.domain->ring(world.seat(update.rank));
     return;
   }
   DelayedWrites &delayed = world.domain->scheduler->delayed;
   const SourceSite *where = self.launch->site(site);
-  SignalAuthor author{self.launch->rank(),
+  SignalAuthor author{self.launch->seat(),
                       {self.abi.program_id[0], self.abi.program_id[1], self.abi.program_id[2]},
                       self.launch->kernelName,
                       where ? where->line : 0};
   if (self.delaysTo(update.rank)) {
     DelayedWrite write;
     write.kind = DelayedWrite::Kind::Signal;
-    write.target = update.rank;
+    write.target = world.seat(update.rank);
     write.runs = {{reinterpret_cast<char *>(target), 8}};
     write.value = update.value;
     write.op = update.op;
@@ -101,7 +101,8 @@ void traceTransfer(Instance &self, TraceKind kind, const char *name, int32_t pee
                    int64_t beginNs) {
   Trace &trace = self.launch->world->trace;
   int64_t endNs = nowNs();
-  trace.record({kind, self.row, trace.intern(name), peer, beginNs, endNs, amount});
+  int peerSeat = self.launch->world->seat(peer);
+  trace.record({kind, self.row, trace.intern(name), peerSeat, beginNs, endNs, amount});
   trace.summary.transferNs += endNs - beginNs;
   trace.summary.notifies += kind == TraceKind::Notify;
   trace.summary.putBytes += kind == TraceKind::Put ? amount : 0;
@@ -147,13 +148,12 @@ static void barrierAll(tilery_instance *abi, int32_t site) {
     Domain &domain = *world.domain;
     self.switchPoint();
     if (domain.scheduler)
-      domain.scheduler->delayed.flushRank(world.rank());
+      domain.scheduler->delayed.flushRank(world.seat());
     uint64_t epoch = ++world.deviceBarriers;
-    uint64_t *arrivals = domain.control.deviceArrivals;
+    uint64_t *arrivals = world.meeting.deviceArrivals;
     // release: pairs with the acquire in Predicate::seen.
     __atomic_store_n(arrivals + world.rank(), epoch, __ATOMIC_RELEASE);
-    if (!domain.scheduler)
-      domain.ringAll();
+    world.ringMembers();
     self.wait({arrivals, world.size(), epoch, TILERY_CMP_GE}, site, true);
   });
 }

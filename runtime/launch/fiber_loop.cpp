@@ -15,7 +15,7 @@ class FiberLoop {
 public:
   FiberLoop(LaunchContext &launch, InstanceSet &set)
       : launch(launch), domain(*launch.world->domain), set(set),
-        idle(domain, launch.rank(), LongestNapNs) {}
+        idle(domain, launch.seat(), LongestNapNs) {}
 
   bool run() {
     while (!set.complete() && !set.failed) {
@@ -112,7 +112,7 @@ private:
         fmt::format("wait timed out after {} s\n  {}{}\nhint: find the notify that should come "
                     "first; a rank that is only late needs a larger timeout (timeout_s, "
                     "TILERY_TIMEOUT_S; 0 waits for ever)",
-                    launch.timeoutSeconds, task.report(), domain.describePeers(launch.rank())));
+                    launch.timeoutSeconds, task.report(), domain.describePeers(launch.seat())));
     set.failed = true;
   }
 

@@ -31,7 +31,7 @@ void Instance::begin(LaunchContext &context, int64_t number) {
   launch = &context;
   index = number;
   state = TaskState::Ready;
-  rank = context.rank();
+  rank = context.seat();
   writes = nullptr;
   yieldSite = -2;
   const int32_t *grid = context.grid;
@@ -140,7 +140,7 @@ void Instance::abandon() {
 }
 
 std::string Instance::place(int32_t site) const {
-  return fmt::format("rank {}, kernel '{}', program instance ({}, {}, {})", launch->rank(),
+  return fmt::format("{}, kernel '{}', program instance ({}, {}, {})", launch->rankText(),
                      launch->image.name, abi.program_id[0], abi.program_id[1], abi.program_id[2]);
 }
 
@@ -155,12 +155,12 @@ void Instance::setError(const Error &error, int32_t site) {
   launch->error = Error(error.kind, text);
 }
 
-static std::string describeBarrier(const Predicate &predicate) {
-  std::string missing;
+static std::string describeBarrier(const World &world, const Predicate &predicate) {
+  std::vector<int> missing;
   for (int64_t rank = 0; rank < predicate.count; ++rank)
     if (predicate.seen(rank) < predicate.value)
-      missing += fmt::format("{}{}", missing.empty() ? "" : ", ", rank);
-  return "barrier over all ranks: not reached by ranks " + missing;
+      missing.push_back(int(rank));
+  return "barrier over all ranks: not reached by " + world.ranksText(missing);
 }
 
 std::string Instance::report() const {
@@ -169,13 +169,13 @@ std::string Instance::report() const {
     text += fmt::format(" at {}:{}:{}: {}", where->file, where->line, where->column, where->text);
   if (state == TaskState::Parked)
     return text + "\n    " +
-           (waitsInBarrier ? describeBarrier(predicate) : launch->world->describeWait(predicate));
+           (waitsInBarrier ? describeBarrier(*launch->world, predicate) : launch->world->describeWait(predicate));
   return text + (state == TaskState::Yielded ? "\n    polls memory in a loop" : "\n    runs");
 }
 
 WriteQueue *Instance::writeQueue() {
   if (!writes)
-    writes = launch->world->domain->scheduler->delayed.open(launch->rank());
+    writes = launch->world->domain->scheduler->delayed.open(launch->seat());
   return writes;
 }
 

@@ -37,6 +37,9 @@ struct LaunchContext {
 
   bool seeded() const { return world && world->domain->scheduler != nullptr; }
   int rank() const { return world ? world->rank() : 0; }
+  /// The rank's number in the whole world, which schedulers and delayed writes count by.
+  int seat() const { return world ? world->seat() : 0; }
+  std::string rankText() const { return world ? world->rankText() : "rank 0"; }
   int size() const { return world ? world->size() : 1; }
   /// Where `site` is, or null.
   const SourceSite *site(int32_t index) const;

@@ -40,9 +40,9 @@ static void checkResidency(const World &world, const KernelImage &image, const G
     return;
   raise(TILERY_LAUNCH_ERROR,
         "kernel '{}' needs {} x {} x {} = {} program instances resident at a time, because they "
-        "wait for each other; rank {} has room for {}\nhint: launch at most {} and let each loop "
+        "wait for each other; {} has room for {}\nhint: launch at most {} and let each loop "
         "over its tiles, or give the world a larger residency",
-        image.name, grid.x, grid.y, grid.z, double(plane) * double(grid.z), world.rank(), available,
+        image.name, grid.x, grid.y, grid.z, double(plane) * double(grid.z), world.rankText(), available,
         available);
 }
 
@@ -77,7 +77,7 @@ static bool runScheduled(LaunchContext &launch, InstanceSet &instances) {
   if (!scheduler)
     return runFibers(launch, instances);
   launch.kernelName = std::make_shared<const std::string>(launch.image.name);
-  return scheduler->run(launch.rank(), instances);
+  return scheduler->run(launch.seat(), instances);
 }
 
 static bool runOnFibers(LaunchContext &launch) {
@@ -110,14 +110,14 @@ static void finish(LaunchContext &launch, bool worldGood) {
   }
   if (worldGood)
     return;
-  std::string ran = fmt::format("rank {} ran kernel '{}'", launch.rank(), launch.image.name);
-  world->domain->raiseFailure(launch.rank(), launch.waits.empty() ? ran : launch.waits);
+  std::string ran = fmt::format("{} ran kernel '{}'", launch.rankText(), launch.image.name);
+  world->domain->raiseFailure(launch.seat(), launch.waits.empty() ? ran : launch.waits);
 }
 
 static void run(LaunchContext &launch, bool fibers) {
   World *world = launch.world;
   SharedText *activity =
-      launch.image.communicates ? &world->domain->control.rank(world->rank()).activity : nullptr;
+      launch.image.communicates ? &world->domain->control.rank(world->seat()).activity : nullptr;
   if (activity)
     activity->set(fmt::format("runs kernel '{}'", launch.image.name));
   int64_t beginNs = launch.traced ? nowNs() : 0;

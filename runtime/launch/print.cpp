@@ -31,7 +31,7 @@ static std::string formatTile(const Instance &self, const char *prefix, int32_t 
   for (int32_t axis = 0; axis < rank; ++axis)
     count *= shape[axis];
   const int32_t *id = self.abi.program_id;
-  std::string where = self.launch->size() > 1 ? fmt::format("rank {} ", self.launch->rank()) : "";
+  std::string where = self.launch->size() > 1 ? self.launch->rankText() + " " : "";
   std::string text;
   for (int64_t i = 0; i < count; ++i)
     text += fmt::format("{}pid ({}, {}, {}){} {}{}\n", where, id[0], id[1], id[2],

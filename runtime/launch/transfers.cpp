@@ -16,7 +16,7 @@ static void putLater(Instance &self, char *target, const void *source, size_t by
                      bool late) {
   DelayedWrite write;
   write.kind = late ? DelayedWrite::Kind::LatePut : DelayedWrite::Kind::Data;
-  write.target = rank;
+  write.target = self.launch->world->seat(rank);
   write.runs = {{target, bytes}};
   write.source = static_cast<const char *>(source);
   if (!late)
@@ -84,7 +84,7 @@ public:
 
   void add(char *address, const char *value, size_t bytes) {
     int rank = rankOf(address);
-    if (rank < 0 || rank == self.launch->rank()) {
+    if (rank < 0 || rank == self.launch->seat()) {
       std::memcpy(address, value, bytes);
       return;
     }

@@ -5,6 +5,7 @@
 // rank that is a round ahead writes to the other set.
 #include "runtime/world/world.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace tilery::rt {
@@ -33,6 +34,11 @@ static std::string describe(const CollectiveHeader &header) {
   case CollectiveKind::Launch:
     return fmt::format("launch of '{}' with grid ({}, {}, {})", header.label, header.values[0],
                        header.values[1], header.values[2]);
+  case CollectiveKind::Team:
+    return fmt::format("team '{}' of ranks [{}]{}", header.label, header.type,
+                       header.values[0] > 16 ? " and more" : "");
+  case CollectiveKind::Split: return fmt::format("split '{}'", header.label);
+  case CollectiveKind::Place: return fmt::format("placement of team '{}'", header.label);
   }
   return "?";
 }
@@ -40,7 +46,7 @@ static std::string describe(const CollectiveHeader &header) {
 void World::checkAgreement(const CollectiveHeader &mine) const {
   bool agree = true;
   for (int rank = 0; rank < size(); ++rank) {
-    const CollectiveHeader &theirs = domain->control.mailbox(rank, hostEpoch).header;
+    const CollectiveHeader &theirs = meeting.mailbox(rank, hostEpoch).header;
     agree &= std::memcmp(&mine, &theirs, sizeof(mine)) == 0;
   }
   if (agree)
@@ -48,40 +54,47 @@ void World::checkAgreement(const CollectiveHeader &mine) const {
   std::string text;
   for (int rank = 0; rank < size(); ++rank)
     text += fmt::format("\n  rank {}: {}", rank,
-                        describe(domain->control.mailbox(rank, hostEpoch).header));
+                        describe(meeting.mailbox(rank, hostEpoch).header));
   raise(TILERY_LAUNCH_ERROR,
-        "the ranks disagree about a collective operation:{}\nhint: all ranks must make the same "
+        "the ranks{} disagree about a collective operation:{}\nhint: all ranks must make the same "
         "calls with the same sizes and types in the same order",
-        text);
+        whole() ? "" : " of " + name(), text);
 }
 
 std::string World::describeMissing(const Predicate &predicate, const std::string &what) const {
-  std::string missing;
+  std::vector<int> missing;
   for (int rank = 0; rank < size(); ++rank)
     if (!compareSignal(predicate.seen(rank), predicate.value, predicate.compare))
-      missing += fmt::format("{}{}", missing.empty() ? "" : ", ", rank);
-  return fmt::format("rank {} (host) waits in {} for ranks {}", self, what, missing);
+      missing.push_back(rank);
+  return fmt::format("{} (host) waits in {} for {}", rankText(), what, ranksText(missing));
 }
 
 void World::arrive(double timeout, const std::string &what) {
-  uint64_t *arrivals = domain->control.hostArrivals;
+  uint64_t *arrivals = meeting.hostArrivals;
   ++hostEpoch;
   // release: pairs with the acquire in Predicate::seen, so that peers see our mailbox.
   __atomic_store_n(arrivals + self, hostEpoch, __ATOMIC_RELEASE);
-  if (!domain->scheduler)
-    domain->ringAll();
+  ringMembers();
   Predicate predicate{arrivals, size(), hostEpoch, TILERY_CMP_GE};
-  domain->control.rank(self).activity.set("waits in " + what);
+  RankCell &cell = domain->control.rank(ownSeat);
+  cell.activity.set(fmt::format("waits in {}{}", what, whole() ? "" : " of " + name()));
   waitOn({predicate, Deadline::after(timeout < 0 ? timeoutSeconds() : timeout),
           [=, this] { return describeMissing(predicate, what); }});
-  domain->control.rank(self).activity.set("");
+  cell.activity.set("");
+}
+
+void World::ringMembers() {
+  if (domain->scheduler)
+    return;
+  for (int seat : members)
+    domain->ring(seat);
 }
 
 void World::collective(CollectiveHeader header, const void *payload, size_t bytes,
                        double timeout) {
   requireUsable();
   // arrive() advances the epoch; readers use the advanced one.
-  Mailbox &box = domain->control.mailbox(self, hostEpoch + 1);
+  Mailbox &box = meeting.mailbox(self, hostEpoch + 1);
   box.header = header;
   if (bytes)
     std::memcpy(box.payload, payload, bytes);
@@ -102,7 +115,7 @@ void World::allGather(const void *sent, void *received, size_t bytes) {
     for (int rank = 0; rank < size(); ++rank)
       if (part)
         std::memcpy(static_cast<char *>(received) + size_t(rank) * bytes + done,
-                    domain->control.mailbox(rank, hostEpoch).payload, part);
+                    meeting.mailbox(rank, hostEpoch).payload, part);
     done += part;
   } while (done < bytes);
 }
@@ -110,27 +123,57 @@ void World::allGather(const void *sent, void *received, size_t bytes) {
 void *World::allocate(size_t bytes, std::string_view label, std::string_view type) {
   CollectiveHeader header = makeHeader(CollectiveKind::Allocate, label, bytes);
   std::memcpy(header.type, type.data(), std::min(type.size(), sizeof(header.type) - 1));
-  collective(header, nullptr, 0);
-  size_t offset = layout.allocate(bytes, std::string(label));
+  size_t offset = agreeOnPlace(header, bytes, true, {allRanks(size())});
   if (offset == HeapLayout::NoSpace)
-    raise(TILERY_LAUNCH_ERROR,
-          "symmetric object '{}' of {} bytes does not fit: the heap of each rank has {} bytes, of "
-          "which {} are used\nhint: set heap_bytes or TILERY_HEAP_BYTES",
-          label, bytes, heapBytes, layout.usedBytes());
+    raiseNoSpace(bytes, label);
+  layout.add({offset, bytes, std::string(label), number});
   return base + offset;
+}
+
+void World::raiseNoSpace(size_t bytes, std::string_view what) const {
+  raise(TILERY_LAUNCH_ERROR,
+        "symmetric object '{}' of {} bytes does not fit: the heap of each rank has {} bytes, of "
+        "which {} are used\nhint: set heap_bytes or TILERY_HEAP_BYTES",
+        what, bytes, heapBytes, layout.usedBytes());
+}
+
+// Ranks in different teams have different gaps. Each proposes its first fit at or after the highest
+// proposal of the round before; proposals only grow, so they meet, at the latest at NoSpace.
+size_t World::agreeOnPlace(CollectiveHeader header, size_t bytes, bool takesPart,
+                           const std::vector<std::vector<int>> &teams) {
+  size_t mine = takesPart ? layout.place(bytes) : 0;
+  for (bool agreed = false; !agreed;) {
+    collective(header, &mine, sizeof(mine));
+    agreed = true;
+    for (const std::vector<int> &team : teams) {
+      size_t least = HeapLayout::NoSpace, most = 0;
+      bool inside = false;
+      for (int rank : team) {
+        size_t theirs;
+        std::memcpy(&theirs, meeting.mailbox(rank, hostEpoch).payload, sizeof(theirs));
+        least = std::min(least, theirs);
+        most = std::max(most, theirs);
+        inside |= rank == self;
+      }
+      agreed &= least == most;
+      if (inside)
+        mine = most == HeapLayout::NoSpace ? most : layout.place(bytes, most);
+    }
+  }
+  return mine;
 }
 
 void World::free(void *pointer) {
   requireUsable();
   size_t offset = size_t(static_cast<char *>(pointer) - base);
   const SymmetricObject *object = inHeap(pointer) ? layout.startingAt(offset) : nullptr;
-  if (!object)
-    raise(TILERY_LAUNCH_ERROR, "{} is not the start of a symmetric object of rank {}",
-          static_cast<const void *>(pointer), self);
+  if (!object || object->team != number)
+    raise(TILERY_LAUNCH_ERROR, "{} is not the start of a symmetric object of {}",
+          static_cast<const void *>(pointer), rankText());
   collective(makeHeader(CollectiveKind::Free, object->label, offset), nullptr, 0);
   // Nobody uses it any more, and it is zero again before anybody can get it: allocate() is a
   // collective that we have yet to reach.
-  domain->heaps[size_t(self)].discard(offset, object->reserved());
+  domain->heaps[size_t(ownSeat)].discard(offset, object->reserved());
   layout.free(offset);
 }
 

@@ -30,23 +30,43 @@ std::string SharedText::get() const {
 
 static size_t align64(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-size_t Control::bytes(int size) {
-  return align64(sizeof(FailureRecord)) + size_t(size) * sizeof(RankCell) +
-         2 * align64(size_t(size) * 8) + 2 * size_t(size) * sizeof(Mailbox);
+namespace {
+/// Hands out parts of a block, each on cache lines of its own.
+class Carver {
+public:
+  explicit Carver(void *memory) : next(static_cast<char *>(memory)) {}
+  template <typename T> T *take(size_t count) {
+    char *start = next;
+    next += align64(count * sizeof(T));
+    return reinterpret_cast<T *>(start);
+  }
+
+private:
+  char *next;
+};
+} // namespace
+
+size_t Meeting::bytes(int size) {
+  return 2 * align64(size_t(size) * 8) + 64 + 2 * size_t(size) * sizeof(Mailbox);
 }
 
-Control::Control(void *memory, int size) : size(size) {
-  char *next = static_cast<char *>(memory);
-  auto take = [&next](size_t bytes) {
-    char *start = next;
-    next += align64(bytes);
-    return start;
-  };
-  failure = reinterpret_cast<FailureRecord *>(take(sizeof(FailureRecord)));
-  ranks = reinterpret_cast<RankCell *>(take(size_t(size) * sizeof(RankCell)));
-  hostArrivals = reinterpret_cast<uint64_t *>(take(size_t(size) * 8));
-  deviceArrivals = reinterpret_cast<uint64_t *>(take(size_t(size) * 8));
-  boxes = reinterpret_cast<Mailbox *>(take(2 * size_t(size) * sizeof(Mailbox)));
+Meeting::Meeting(void *memory, int size) : size(size) {
+  Carver carver(memory);
+  hostArrivals = carver.take<uint64_t>(size_t(size));
+  deviceArrivals = carver.take<uint64_t>(size_t(size));
+  departures = carver.take<uint64_t>(1);
+  boxes = carver.take<Mailbox>(2 * size_t(size));
+}
+
+size_t Control::bytes(int size) {
+  return align64(sizeof(FailureRecord)) + size_t(size) * sizeof(RankCell) + Meeting::bytes(size);
+}
+
+Control::Control(void *memory, int size) {
+  Carver carver(memory);
+  failure = carver.take<FailureRecord>(1);
+  ranks = carver.take<RankCell>(size_t(size));
+  everyone = Meeting(carver.take<char>(Meeting::bytes(size)), size);
 }
 
 } // namespace tilery::rt

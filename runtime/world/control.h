@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
-// The block of memory through which the ranks of a world coordinate: doorbells, barrier cells,
-// mailboxes and the failure record. It lies in shared memory in the process world, so it holds
+// The memory through which the ranks of a world coordinate: doorbells and the failure record of all,
+// and for the world and each team a meeting place with barrier cells and mailboxes. It lies in shared memory in the process world, so it holds
 // no pointers, and all-zero bytes are its initial state.
 #pragma once
 
@@ -49,7 +49,17 @@ struct FailureRecord {
   char text[8180];
 };
 
-enum class CollectiveKind : uint32_t { Barrier = 1, AllGather, Allocate, Free, Launch, Finalize };
+enum class CollectiveKind : uint32_t {
+  Barrier = 1,
+  AllGather,
+  Allocate,
+  Free,
+  Launch,
+  Finalize,
+  Team,
+  Split,
+  Place
+};
 
 struct CollectiveHeader {
   CollectiveKind kind;
@@ -66,6 +76,26 @@ struct Mailbox {
   alignas(64) unsigned char payload[PayloadBytes];
 };
 
+/// Where the ranks of the world, or of one team, meet.
+class Meeting {
+public:
+  Meeting() = default;
+  Meeting(void *memory, int size);
+  static size_t bytes(int size);
+
+  Mailbox &mailbox(int index, uint64_t epoch) const { return boxes[(epoch & 1) * size + index]; }
+
+  /// How many host collectives, and device barriers, each rank has reached.
+  uint64_t *hostArrivals = nullptr;
+  uint64_t *deviceArrivals = nullptr;
+  /// How many have left it for good.
+  uint64_t *departures = nullptr;
+
+private:
+  int size = 0;
+  Mailbox *boxes = nullptr;
+};
+
 /// Addresses inside the block, which starts at `memory`.
 class Control {
 public:
@@ -74,17 +104,12 @@ public:
   static size_t bytes(int size);
 
   RankCell &rank(int index) const { return ranks[index]; }
-  Mailbox &mailbox(int index, uint64_t epoch) const { return boxes[(epoch & 1) * size + index]; }
 
   FailureRecord *failure = nullptr;
-  /// How many host collectives, and device barriers, each rank has reached.
-  uint64_t *hostArrivals = nullptr;
-  uint64_t *deviceArrivals = nullptr;
+  Meeting everyone;
 
 private:
-  int size = 0;
   RankCell *ranks = nullptr;
-  Mailbox *boxes = nullptr;
 };
 
 } // namespace tilery::rt

@@ -51,6 +51,12 @@ WorldOptions resolveOptions(WorldOptions options) {
 Domain::Domain(WorldKind kind, WorldOptions given) : kind(kind), options(std::move(given)) {}
 Domain::~Domain() = default;
 
+std::vector<int> allRanks(int size) {
+  std::vector<int> ranks(size_t(size), 0);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
 void fullFence() {
 #if defined(__SANITIZE_THREAD__)
   static std::atomic<int> word;

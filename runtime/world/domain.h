@@ -77,6 +77,9 @@ public:
   std::shared_ptr<void> watch;
 };
 
+/// 0 to size - 1.
+std::vector<int> allRanks(int size);
+
 /// A full barrier between a write and a later read of another location.
 void fullFence();
 

@@ -49,6 +49,9 @@ void World::mergeTrace(const std::string &path) const {
 }
 
 void World::writeTrace(const std::string &path) {
+  if (!whole())
+    raise(TILERY_LAUNCH_ERROR, "the timeline is that of the whole world; {} has none of its own",
+          name());
   int error = writeFile(partPath(path, self), trace.toJson(self));
   barrier();
   requireWritten(path, error);
@@ -60,10 +63,10 @@ void World::writeTrace(const std::string &path) {
 // Peers need nothing from a rank that has finalized, except that timelines are merged when all
 // are written, so a rank that is late, gone or failed costs at most the timeout, and no error.
 void World::awaitFinalize() {
-  uint64_t *arrivals = domain->control.hostArrivals;
+  uint64_t *arrivals = meeting.hostArrivals;
   constexpr uint64_t Finalizing = uint64_t(1) << 63;
   // For a peer that expects another collective of us.
-  domain->control.mailbox(self, hostEpoch + 1).header = {CollectiveKind::Finalize, 0, {}, {}, {}};
+  meeting.mailbox(self, hostEpoch + 1).header = {CollectiveKind::Finalize, 0, {}, {}, {}};
   __atomic_store_n(arrivals + self, Finalizing, __ATOMIC_RELEASE);
   if (!domain->scheduler)
     domain->ringAll();
@@ -89,11 +92,17 @@ void World::awaitFinalize() {
 void World::finalize() {
   if (finalized)
     return;
+  if (!whole()) {
+    if (self >= 0 && !share->finalized && !domain->failed())
+      disband();
+    finalized = true;
+    return;
+  }
   const std::string &path = domain->options.trace;
   int error = path.empty() ? 0 : writeFile(partPath(path, self), trace.toJson(self));
   if (!domain->failed())
     awaitFinalize();
-  finalized = true;
+  finalized = share->finalized = true;
   domain->control.rank(self).state.store(RankState::Finalized, std::memory_order_release);
   if (domain->scheduler)
     domain->scheduler->leave(self);

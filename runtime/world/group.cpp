@@ -47,10 +47,13 @@ std::unique_ptr<World> makeSingleWorld(WorldOptions options) {
 
 std::string World::describeJson() const {
   const WorldOptions &options = domain->options;
+  std::string team = whole() ? "null" : quoteJson(label);
+  std::vector<int> mesh = whole() ? options.mesh : std::vector<int>{size()};
   return fmt::format(R"({{"rank":{},"size":{},"mesh":[{}],"kind":"{}","heap":{{"bytes":{},)"
-                     R"("used":{}}},"timeout_s":{},"trace":{}}})",
-                     self, size(), fmt::join(options.mesh, ","), kindText(), options.heapBytes,
-                     layout.usedBytes(), options.timeoutSeconds, quoteJson(options.trace));
+                     R"("used":{}}},"timeout_s":{},"trace":{},"team":{},"ranks":[{}]}})",
+                     self, size(), fmt::join(mesh, ","), kindText(), options.heapBytes,
+                     layout.usedBytes(), options.timeoutSeconds, quoteJson(options.trace), team,
+                     fmt::join(members, ","));
 }
 
 } // namespace tilery::rt

@@ -3,6 +3,8 @@
 // First-fit placement of symmetric objects.
 #include "runtime/world/heap_layout.h"
 
+#include <algorithm>
+
 namespace tilery::rt {
 
 size_t SymmetricObject::reserved() const {
@@ -10,20 +12,24 @@ size_t SymmetricObject::reserved() const {
   return (pages == 0 ? 1 : pages) * HeapLayout::Alignment;
 }
 
-size_t HeapLayout::allocate(size_t bytes, std::string label) {
-  if (bytes > capacity)
+size_t HeapLayout::place(size_t bytes, size_t from) const {
+  if (bytes > capacity || from > capacity)
     return NoSpace;
-  SymmetricObject object{0, bytes, std::move(label)};
+  size_t needed = SymmetricObject{0, bytes, ""}.reserved(), at = from;
   for (const auto &[offset, other] : objects) {
-    if (offset - object.offset >= object.reserved())
+    if (offset >= at && offset - at >= needed)
       break;
-    object.offset = offset + other.reserved();
+    at = std::max(at, offset + other.reserved());
   }
-  if (object.reserved() > capacity - object.offset)
-    return NoSpace;
-  size_t offset = object.offset;
-  objects.emplace(offset, std::move(object));
-  return offset;
+  return at <= capacity && needed <= capacity - at ? at : NoSpace;
+}
+
+std::vector<SymmetricObject> HeapLayout::of(int team) const {
+  std::vector<SymmetricObject> found;
+  for (const auto &[offset, object] : objects)
+    if (object.team == team)
+      found.push_back(object);
+  return found;
 }
 
 const SymmetricObject *HeapLayout::find(size_t offset, size_t bytes) const {

@@ -5,6 +5,7 @@
 
 #include "runtime/world/idle_wait.h"
 
+#include <algorithm>
 #include <cstring>
 #include <unistd.h>
 
@@ -12,16 +13,19 @@ namespace tilery::rt {
 
 World::World(std::shared_ptr<Domain> shared, int rank)
     : domain(std::move(shared)), transport(makeMappedTransport(*domain)),
-      trace(!domain->options.trace.empty()), self(rank), base(domain->heaps[size_t(rank)].data()),
-      heapBytes(domain->options.heapBytes), layout(domain->options.heapBytes) {
+      share(std::make_shared<RankShare>(domain->options)), trace(share->trace),
+      stacks(share->stacks), meeting(domain->control.everyone), members(allRanks(domain->size())),
+      self(rank), ownSeat(rank), base(domain->heaps[size_t(rank)].data()),
+      heapBytes(domain->options.heapBytes), layout(share->layout) {
   RankCell &cell = domain->control.rank(rank);
   cell.pid.store(getpid());
   cell.state.store(RankState::Live, std::memory_order_release);
 }
 
 World::~World() {
-  if (finalized)
+  if (finalized || !whole())
     return;
+  share->finalized = true;
   // Whoever waits for this rank would wait in vain.
   domain->fail(self, TILERY_PEER_ERROR,
                fmt::format("rank {} left the world without finalizing it", self));
@@ -40,6 +44,23 @@ const char *World::kindText() const {
   return "";
 }
 
+std::string World::name() const { return whole() ? "the world" : fmt::format("team '{}'", label); }
+
+std::string World::rankText() const {
+  return whole() ? fmt::format("rank {}", self)
+                 : fmt::format("rank {} of {} (rank {} of the world)", self, name(), ownSeat);
+}
+
+std::string World::ranksText(const std::vector<int> &ranks) const {
+  if (whole())
+    return fmt::format("ranks {}", fmt::join(ranks, ", "));
+  std::vector<int> seats;
+  for (int rank : ranks)
+    seats.push_back(seat(rank));
+  return fmt::format("ranks {} of {} (ranks {} of the world)", fmt::join(ranks, ", "), name(),
+                     fmt::join(seats, ", "));
+}
+
 static int innerRanks(const std::vector<int> &mesh, int axis) {
   int inner = 1;
   for (size_t i = size_t(axis) + 1; i < mesh.size(); ++i)
@@ -53,37 +74,48 @@ static void checkAxis(const std::vector<int> &mesh, int axis) {
           fmt::join(mesh, ", "), mesh.size());
 }
 
+// A team has one axis.
+static std::vector<int> meshOf(const World &world) {
+  return world.whole() ? world.domain->options.mesh : std::vector<int>{world.size()};
+}
+
 int World::axisRank(int axis) const {
-  const std::vector<int> &mesh = domain->options.mesh;
+  std::vector<int> mesh = meshOf(*this);
   checkAxis(mesh, axis);
   return axis < 0 ? self : self / innerRanks(mesh, axis) % mesh[size_t(axis)];
 }
 
 int World::axisSize(int axis) const {
-  checkAxis(domain->options.mesh, axis);
-  return axis < 0 ? size() : domain->options.mesh[size_t(axis)];
+  std::vector<int> mesh = meshOf(*this);
+  checkAxis(mesh, axis);
+  return axis < 0 ? size() : mesh[size_t(axis)];
 }
 
 void World::raiseFinalized() const {
-  raise(TILERY_LAUNCH_ERROR, "this world was finalized; rank {} has left it", self);
+  if (finalized && !whole())
+    raise(TILERY_LAUNCH_ERROR, "{} was finalized; rank {} has left it", name(), self);
+  raise(TILERY_LAUNCH_ERROR, "this world was finalized; rank {} has left it", ownSeat);
 }
 
 void World::requireUsable() const {
-  if (finalized)
+  if (finalized || share->finalized)
     raiseFinalized();
   if (domain->failed())
-    domain->raiseFailure(self);
+    domain->raiseFailure(ownSeat);
+  if (self < 0)
+    raise(TILERY_LAUNCH_ERROR, "rank {} of the world does not belong to {}{}", ownSeat, name(),
+          members.empty() ? "" : fmt::format(" (ranks {} of the world)", fmt::join(members, ", ")));
 }
 
 void World::failWith(const Error &error) {
-  domain->fail(self, error.kind, error.message);
+  domain->fail(ownSeat, error.kind, error.message);
   throw error;
 }
 
 void World::waitOn(const HostWait &wait) {
   if (domain->scheduler) {
-    if (!domain->scheduler->wait(self, wait))
-      domain->raiseFailure(self, wait.describe());
+    if (!domain->scheduler->wait(ownSeat, wait))
+      domain->raiseFailure(ownSeat, wait.describe());
     return;
   }
   waitIdly(wait);
@@ -93,17 +125,17 @@ void World::failDeadlocked(const std::string &waits) {
   std::string text = fmt::format("deadlock: all ranks wait and nothing is in flight\n  {}{}\nhint: "
                                  "find the notify that should come before each wait; no rank will "
                                  "run it now",
-                                 waits, domain->describePeers(self));
+                                 waits, domain->describePeers(ownSeat));
   domain->fail(Domain::EveryoneInPart, TILERY_WAIT_TIMEOUT, text);
-  domain->raiseFailure(self);
+  domain->raiseFailure(ownSeat);
 }
 
 void World::waitIdly(const HostWait &wait) {
-  IdleWait idle(*domain, self);
+  IdleWait idle(*domain, ownSeat);
   auto ready = [&] { return wait.predicate.holds() || domain->failed(); };
   while (!wait.predicate.holds()) {
     if (domain->failed())
-      domain->raiseFailure(self, wait.describe());
+      domain->raiseFailure(ownSeat, wait.describe());
     int64_t now = idle.pause(ready, wait.passive);
     if (wait.passive && idle.deadlocked(now) && !ready())
       failDeadlocked(wait.describe());
@@ -111,7 +143,7 @@ void World::waitIdly(const HostWait &wait) {
       failWith(Error(TILERY_WAIT_TIMEOUT,
                      fmt::format("wait timed out\n  {}{}\nhint: a rank that is late needs a larger "
                                  "timeout (timeout_s, TILERY_TIMEOUT_S; 0 waits for ever)",
-                                 wait.describe(), domain->describePeers(self))));
+                                 wait.describe(), domain->describePeers(ownSeat))));
   }
 }
 
@@ -138,39 +170,55 @@ std::string World::describeWait(const Predicate &predicate) const {
   const SignalAuthor *author = domain->scheduler->delayed.lastAuthor(predicate.cells + index);
   if (!author)
     return text + "; no rank has updated it";
+  const char *numbering = whole() ? "" : " of the world";
   if (!author->kernel)
-    return text + fmt::format("; last updated by rank {} (host)", author->rank);
-  return text + fmt::format("; last updated by rank {}, kernel '{}', program instance ({}, {}, {}),"
-                            " line {}",
-                            author->rank, *author->kernel, author->program[0], author->program[1],
+    return text + fmt::format("; last updated by rank {}{} (host)", author->rank, numbering);
+  return text + fmt::format("; last updated by rank {}{}, kernel '{}', program instance "
+                            "({}, {}, {}), line {}",
+                            author->rank, numbering, *author->kernel, author->program[0], author->program[1],
                             author->program[2], author->line);
 }
 
 void World::checkRank(int rank) const {
   if (rank < 0 || rank >= size())
-    raise(TILERY_LAUNCH_ERROR, "rank {} is out of range: the world has {} ranks", rank, size());
+    raise(TILERY_LAUNCH_ERROR, "rank {} is out of range: {} has {} ranks", rank, name(), size());
 }
 
 size_t World::checkedOffset(const void *pointer, size_t bytes, const char *what) const {
   if (!contains(pointer, bytes))
     raise(TILERY_LAUNCH_ERROR,
-          "{} [{}, +{} bytes) does not lie in a symmetric object of rank {}\nhint: allocate it with "
+          "{} [{}, +{} bytes) does not lie in a symmetric object of {}\nhint: allocate it with "
           "tilery.empty, tilery.zeros or tilery_symmetric_alloc",
-          what, pointer, bytes, self);
+          what, pointer, bytes, rankText());
   return size_t(static_cast<const char *>(pointer) - base);
 }
 
 bool World::contains(const void *pointer, size_t bytes) const {
-  return inHeap(pointer) && layout.find(size_t(static_cast<const char *>(pointer) - base), bytes);
+  if (!inHeap(pointer))
+    return false;
+  const SymmetricObject *object =
+      layout.find(size_t(static_cast<const char *>(pointer) - base), bytes);
+  return object && std::find(lineage.begin(), lineage.end(), object->team) != lineage.end();
+}
+
+std::string World::whyNotContained(const void *pointer, size_t bytes) const {
+  const SymmetricObject *object =
+      layout.find(size_t(static_cast<const char *>(pointer) - base), bytes);
+  if (!object)
+    return "does not lie in one live symmetric object\nhint: was it freed?";
+  return fmt::format("is '{}', which belongs to a team, not to {}\nhint: only the ranks of that "
+                     "team have it; launch on that team",
+                     object->label, name());
 }
 
 void *World::at(void *local, int rank) const {
   checkRank(rank);
   size_t offset = checkedOffset(local, 0, "address");
-  char *peer = transport->base(rank);
+  char *peer = transport->base(seat(rank));
   if (!peer)
-    raise(TILERY_LAUNCH_ERROR, "rank {} is not reachable by loads and stores from rank {}", rank,
-          self);
+    raise(TILERY_LAUNCH_ERROR, "rank {} is not reachable by this transport: it cannot load from and "
+                               "store to memory of {}",
+          rank, rankText());
   return peer + offset;
 }
 
@@ -178,7 +226,7 @@ void World::notify(uint64_t *signal, int rank, uint64_t value, int32_t op) {
   requireUsable();
   checkRank(rank);
   size_t offset = checkedOffset(signal, 8, "signal");
-  transport->signal(rank, offset, value, op);
+  transport->signal(seat(rank), offset, value, op);
 }
 
 void World::wait(const uint64_t *signal, uint64_t value, int32_t compare, double timeout) {
@@ -187,7 +235,7 @@ void World::wait(const uint64_t *signal, uint64_t value, int32_t compare, double
   Predicate predicate{signal, 1, value, compare};
   waitOn({predicate, Deadline::after(timeout < 0 ? timeoutSeconds() : timeout),
           [this, predicate] {
-            return fmt::format("rank {} (host) waits for {}", self, describeWait(predicate));
+            return fmt::format("{} (host) waits for {}", rankText(), describeWait(predicate));
           },
           false});
 }
@@ -195,14 +243,15 @@ void World::wait(const uint64_t *signal, uint64_t value, int32_t compare, double
 void World::put(void *destination, const void *source, size_t bytes, int rank) {
   requireUsable();
   checkRank(rank);
-  transport->put(rank, checkedOffset(destination, bytes, "destination of the put"), source, bytes);
-  domain->ring(rank);
+  transport->put(seat(rank), checkedOffset(destination, bytes, "destination of the put"), source,
+                 bytes);
+  domain->ring(seat(rank));
 }
 
 void World::get(void *destination, const void *source, size_t bytes, int rank) {
   requireUsable();
   checkRank(rank);
-  transport->get(rank, checkedOffset(source, bytes, "source of the get"), destination, bytes);
+  transport->get(seat(rank), checkedOffset(source, bytes, "source of the get"), destination, bytes);
 }
 
 } // namespace tilery::rt

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
-// One rank's view of a world of ranks: symmetric memory, signals and host-side collectives.
+// One rank's view of a world of ranks, or of a team of some of them: symmetric memory, signals and
+// host-side collectives.
 #pragma once
 
 #include "runtime/trace/trace.h"
@@ -10,20 +11,52 @@
 #include "runtime/world/transport.h"
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tilery::rt {
 
+/// What the world of one rank and all its teams have in common.
+struct RankShare {
+  explicit RankShare(const WorldOptions &options)
+      : layout(options.heapBytes), trace(!options.trace.empty()) {}
+  HeapLayout layout;
+  Trace trace;
+  StackPool stacks;
+  int teams = 0;
+  bool finalized = false;
+};
+
+/// A team is a world too: its ranks count from 0 in the order in which it was made of them. Its
+/// failure is that of the whole domain, so that nobody waits for a team that will not come.
 class World {
 public:
   World(std::shared_ptr<Domain> domain, int rank);
-  /// Leaves without waiting for anyone; finalize() is the polite way.
+  /// A whole world leaves without waiting for anyone; finalize() is the polite way.
   ~World();
   World(const World &) = delete;
 
+  /// Collective over this world: the team of these of its ranks. Ranks that do not belong to it get
+  /// a world that raises when it is used.
+  std::unique_ptr<World> team(std::span<const int> ranks, std::string_view label);
+  /// Collective: ranks of one color form a team, ordered by key and then by rank. color < 0: none.
+  std::unique_ptr<World> split(int color, int key, std::string_view label);
+
+  /// -1 when this rank does not belong to the team.
   int rank() const { return self; }
-  int size() const { return domain->size(); }
+  int size() const { return int(members.size()); }
+  bool whole() const { return number == 0; }
+  /// The number in the domain of this rank, and of `rank`.
+  int seat() const { return ownSeat; }
+  int seat(int rank) const { return members[size_t(rank)]; }
+  /// "the world" or "team 'tp'".
+  std::string name() const;
+  /// "rank 1", or "rank 1 of team 'tp' (rank 3 of the world)".
+  std::string rankText() const;
+  /// The same of several.
+  std::string ranksText(const std::vector<int> &ranks) const;
   const char *kindText() const;
   double timeoutSeconds() const { return domain->options.timeoutSeconds; }
   /// This rank, or the world size, along one mesh axis; axis -1: over all axes.
@@ -49,8 +82,10 @@ public:
   void *at(void *local, int rank) const;
   /// The same without checks.
   void *translate(void *local, int rank) const {
-    return domain->heaps[size_t(rank)].data() + (static_cast<char *>(local) - base);
+    return domain->heaps[size_t(members[size_t(rank)])].data() + (static_cast<char *>(local) - base);
   }
+  /// Why contains() is false for memory in the heap: it was freed, or belongs to another team.
+  std::string whyNotContained(const void *pointer, size_t bytes) const;
   /// "'ready'[3]": label and index in units of 8 bytes.
   std::string describeSignal(const uint64_t *signal) const;
   /// "signal 'ready'[3]: expected == 8, seen 7".
@@ -76,27 +111,47 @@ public:
 
   const std::shared_ptr<Domain> domain;
   const std::unique_ptr<Transport> transport;
-  Trace trace;
+  const std::shared_ptr<RankShare> share;
+  Trace &trace;
+  StackPool &stacks;
+  /// Where these ranks meet; null pointers for a rank that does not belong to the team.
+  Meeting meeting;
   /// Device-side barriers that this rank has begun.
   uint64_t deviceBarriers = 0;
-  StackPool stacks;
+  void ringMembers();
 
 private:
+  /// `ranks` are numbers in `parent`; empty when this rank belongs to no team.
+  World(const World &parent, const std::vector<int> &ranks, std::string_view label);
+  std::unique_ptr<World> makeTeam(const std::vector<std::vector<int>> &teams,
+                                  std::string_view label);
+  size_t agreeOnPlace(CollectiveHeader header, size_t bytes, bool takesPart,
+                      const std::vector<std::vector<int>> &teams);
+  void disband();
   void waitOn(const HostWait &wait);
   void waitIdly(const HostWait &wait);
   void collective(CollectiveHeader header, const void *payload, size_t bytes, double timeout = -1);
   void arrive(double timeout, const std::string &what);
   void checkAgreement(const CollectiveHeader &mine) const;
   std::string describeMissing(const Predicate &predicate, const std::string &what) const;
+  [[noreturn]] void raiseNoSpace(size_t bytes, std::string_view label) const;
   void checkRank(int rank) const;
   size_t checkedOffset(const void *pointer, size_t bytes, const char *what) const;
   void awaitFinalize();
   void mergeTrace(const std::string &path) const;
 
-  const int self;
+  const std::vector<int> members; // seats
+  const int self;                 // index in members, or -1
+  const int ownSeat;
+  const std::string label;
+  /// 0, or the number of the team among those of this rank, and of the teams it was made in.
+  const int number = 0;
+  const std::vector<int> lineage = {0};
+  /// Where the meeting place of a team lies in the heap of its rank 0.
+  size_t meetingOffset = 0;
   char *const base;
   const size_t heapBytes;
-  HeapLayout layout;
+  HeapLayout &layout;
   uint64_t hostEpoch = 0;
   bool finalized = false;
 };

@@ -13,24 +13,52 @@
 namespace tilery::rt {
 namespace {
 
+size_t allocate(HeapLayout &layout, size_t bytes, const char *label, int team = 0) {
+  size_t offset = layout.place(bytes);
+  if (offset != HeapLayout::NoSpace)
+    layout.add({offset, bytes, label, team});
+  return offset;
+}
+
+TEST(HeapLayout, PlacesAtOrAfterAnOffset) {
+  HeapLayout layout(10 * 4096);
+  allocate(layout, 4096, "a");
+  layout.add({3 * 4096, 4096, "b"});
+  EXPECT_EQ(layout.place(4096), 4096u);
+  EXPECT_EQ(layout.place(4096, 2 * 4096), 2u * 4096);
+  EXPECT_EQ(layout.place(2 * 4096, 2 * 4096), 4u * 4096);
+  EXPECT_EQ(layout.place(4096, 9 * 4096), 9u * 4096);
+  EXPECT_EQ(layout.place(4096, 9 * 4096 + 1), HeapLayout::NoSpace);
+  EXPECT_EQ(layout.place(1, ~size_t(0)), HeapLayout::NoSpace);
+}
+
+TEST(HeapLayout, KnowsTheObjectsOfATeam) {
+  HeapLayout layout(10 * 4096);
+  allocate(layout, 1, "a");
+  allocate(layout, 1, "b", 2);
+  ASSERT_EQ(layout.of(2).size(), 1u);
+  EXPECT_EQ(layout.of(2)[0].label, "b");
+  EXPECT_TRUE(layout.of(1).empty());
+}
+
 TEST(HeapLayout, FirstFitAndReuse) {
   HeapLayout layout(10 * 4096);
-  EXPECT_EQ(layout.allocate(1, "a"), 0u);
-  EXPECT_EQ(layout.allocate(4097, "b"), 4096u);
-  EXPECT_EQ(layout.allocate(0, "c"), 3u * 4096);
+  EXPECT_EQ(allocate(layout, 1, "a"), 0u);
+  EXPECT_EQ(allocate(layout, 4097, "b"), 4096u);
+  EXPECT_EQ(allocate(layout, 0, "c"), 3u * 4096);
   layout.free(4096);
-  EXPECT_EQ(layout.allocate(3 * 4096, "d"), 4u * 4096);
-  EXPECT_EQ(layout.allocate(2 * 4096, "e"), 4096u);
-  EXPECT_EQ(layout.allocate(4 * 4096, "f"), HeapLayout::NoSpace);
-  EXPECT_EQ(layout.allocate(~size_t(0), "g"), HeapLayout::NoSpace);
+  EXPECT_EQ(allocate(layout, 3 * 4096, "d"), 4u * 4096);
+  EXPECT_EQ(allocate(layout, 2 * 4096, "e"), 4096u);
+  EXPECT_EQ(allocate(layout, 4 * 4096, "f"), HeapLayout::NoSpace);
+  EXPECT_EQ(allocate(layout, ~size_t(0), "g"), HeapLayout::NoSpace);
   EXPECT_EQ(layout.usedBytes(), 7u * 4096);
 }
 
 TEST(HeapLayout, FindsTheObject) {
   HeapLayout layout(size_t(1) << 40);
   size_t huge = (size_t(1) << 32) + 5;
-  layout.allocate(100, "a");
-  EXPECT_EQ(layout.allocate(huge, "huge"), 4096u);
+  allocate(layout, 100, "a");
+  EXPECT_EQ(allocate(layout, huge, "huge"), 4096u);
   EXPECT_EQ(layout.find(4096 + huge - 8, 8)->label, "huge");
   EXPECT_EQ(layout.find(4096 + huge - 7, 8), nullptr);
   EXPECT_EQ(layout.find(100, 1), nullptr);

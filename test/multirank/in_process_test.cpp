@@ -20,7 +20,7 @@ const Program programs[] = {
     {"BarrierReuse", barrierReuse},       {"RingOfInstances", ringOfInstances},
     {"Ring", ring},                       {"PollingLoops", pollingLoops},
     {"RemoteLoads", remoteLoads},         {"HostOperations", hostOperations},
-    {"BackToBack", backToBack},
+    {"BackToBack", backToBack},           {"Teams", teams},
 };
 
 class InProcess : public testing::TestWithParam<Program> {};

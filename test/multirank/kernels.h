@@ -26,5 +26,7 @@ void remoteLoads(World &world);
 void hostOperations(World &world);
 /// Two operations back to back on fresh buffers, without host synchronisation (case 20).
 void backToBack(World &world);
+/// All of these but the polling and the barrier programs inside teams (teams.cpp).
+void teams(World &world);
 
 } // namespace tilery::test

@@ -157,6 +157,7 @@ const std::vector<Scenario> &scenarios() {
       {"polling_loops", pollingLoops},
       {"remote_loads", remoteLoads},
       {"host_operations", hostOperations},
+      {"teams", teams},
       {"back_to_back", backToBack},
       {"kill_in_device_wait", killInDeviceWait},
       {"kill_in_barrier", killInBarrier},
