@@ -64,6 +64,7 @@ struct Op {
   std::vector<std::string> tensors; // a trailing "?" marks an optional one, passed last
   std::vector<std::pair<std::string, std::string>> options; // name, default as JSON
   void (*run)(Call &);
+  bool communicates = false;
 };
 
 int64_t stride(const tilery_tensor &tensor, int dim);

@@ -43,7 +43,7 @@ const std::string &list() {
       json += "],\"options\":{";
       for (size_t i = 0; i < op->options.size(); ++i)
         json += (i ? ",\"" : "\"") + op->options[i].first + "\":" + op->options[i].second;
-      json += "}}";
+      json += std::string("},\"communicates\":") + (op->communicates ? "true" : "false") + "}";
     }
     return json + "]";
   }();

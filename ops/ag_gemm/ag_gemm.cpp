@@ -51,7 +51,8 @@ const Op &agGemmOp() {
                      "c = all_gather(a) @ b, tiles start as chunks of a arrive",
                      {"a", "b", "c", "gathered?"},
                      scheduleOptions(),
-                     run};
+                     run,
+                     /*communicates=*/true};
   return op;
 }
 

@@ -34,7 +34,8 @@ const Op &allGatherOp() {
                      "out = every rank's rows, in rank order",
                      {"x", "out"},
                      collectiveOptions("push"),
-                     run};
+                     run,
+                     /*communicates=*/true};
   return op;
 }
 

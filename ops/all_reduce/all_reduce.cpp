@@ -39,7 +39,8 @@ const Op &allReduceOp() {
                      "out = the sum of all ranks' x, the same bits on every rank",
                      {"x", "out"},
                      collectiveOptions("auto"),
-                     run};
+                     run,
+                     /*communicates=*/true};
   return op;
 }
 

@@ -31,7 +31,8 @@ const Op &allToAllOp() {
                      "block p of rank r's x becomes block r of rank p's out",
                      {"x", "out"},
                      collectiveOptions("push"),
-                     run};
+                     run,
+                     /*communicates=*/true};
   return op;
 }
 

@@ -27,7 +27,8 @@ static void run(Call &call) {
 
 const Op &broadcastOp() {
   static const Op op = [] {
-    Op made{"broadcast", "out = x of rank `root`", {"x", "out"}, collectiveOptions("push"), run};
+    Op made{"broadcast", "out = x of rank `root`", {"x", "out"}, collectiveOptions("push"), run,
+                     /*communicates=*/true};
     made.options.emplace_back("root", "0");
     return made;
   }();

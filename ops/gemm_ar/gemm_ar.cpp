@@ -37,7 +37,8 @@ const Op &gemmArOp() {
                      "out = the sum of all ranks' a @ b, on every rank",
                      {"a", "b", "out"},
                      scheduleOptions(),
-                     run};
+                     run,
+                     /*communicates=*/true};
   return op;
 }
 

@@ -54,7 +54,8 @@ const Op &gemmRsOp() {
             "out = this rank's part of the sum of all ranks' a @ b",
             {"a", "b", "out"},
             scheduleOptions(),
-            run};
+            run,
+            /*communicates=*/true};
     made.options.emplace_back("scatter_dim", "0");
     return made;
   }();

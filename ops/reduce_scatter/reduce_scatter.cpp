@@ -34,7 +34,8 @@ const Op &reduceScatterOp() {
                      "out = this rank's rows of the sum of all ranks' x",
                      {"x", "out"},
                      collectiveOptions("push"),
-                     run};
+                     run,
+                     /*communicates=*/true};
   return op;
 }
 

@@ -81,6 +81,15 @@ def test_25_worlds_one_after_another(backend):
         assert ty.spawn(body, ranks=ranks) == [r or ranks for r in range(ranks)]
 
 
+def test_27_a_peer_on_another_host(compiled):
+    """Shared memory reaches one host only; said before any handle is exchanged."""
+    result = python("import tilery as ty; ty.init()", interpret=False, RANK="0", WORLD_SIZE="4",
+                    LOCAL_WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT="29400")
+    assert result.returncode != 0
+    assert "the world has 4 ranks, 2 of them on this host; ranks on other hosts are not reachable " \
+           "by shared memory, the only transport of this build" in result.stderr
+
+
 def test_28_an_allocation_is_the_first_operation(backend):
     assert ty.spawn(lambda: ty.signals(3).shape, ranks=3) == [(3,)] * 3
 
@@ -108,6 +117,41 @@ def test_30_allocations_beyond_32_bits(compiled, size):
 SYMMETRIC = [
     "y = dl.symm_at(data, 1)", "dl.put(data, out, 1, 1)", "dl.get(out, data, 1, 1)",
 ]
+
+
+def test_32_ranks_share_the_one_device(backend):
+    """Rank numbers are no device numbers: more ranks than devices, and teams with other numbers."""
+    kernel = make("""@ty.jit
+def kernel(x):
+    tl.store(dl.symm_at(x, dl.num_ranks() - 1 - dl.rank()), dl.rank() + 1)
+""")
+
+    def body():
+        team = ty.team([4, 2], "late ranks")
+        for ranks in (ty.init(), team):
+            if ranks.rank >= 0:
+                x = ty.zeros(1, ty.int32, team=ranks)
+                kernel[(1,)](x, team=ranks)
+                ty.barrier(team=ranks)
+                assert x.numpy()[0] == ranks.size - ranks.rank
+    ty.spawn(body, ranks=5)
+
+
+def test_32_a_tensor_of_another_device_is_named(compiled):
+    class Elsewhere:
+        def __dlpack_device__(self):
+            return (2, 1)
+
+        def __dlpack__(self, **options):
+            raise AssertionError("memory of another device was asked for")
+
+    kernel = make("""@ty.jit
+def kernel(x):
+    tl.store(x, 1)
+""")
+    with pytest.raises(ty.LaunchError, match="argument 'x' is on device type 2, the kernel runs on the "
+                       "CPU"):
+        kernel[(1,)](Elsewhere())
 
 
 @pytest.mark.parametrize("body", SYMMETRIC)

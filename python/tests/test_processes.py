@@ -49,6 +49,36 @@ assert (total == world * (world + 1) / 2).all()
 print("right")
 '''
 
+TEAMS = '''
+from test_teams import run_in
+rank, world = ty.rank(), ty.num_ranks()
+low, high = ty.team([*range(world - 1)], "low"), ty.team([*range(world - 1, 0, -1)], "high")
+parity = ty.split(rank % 2, name="parity")
+for team in (low, high, parity, ty.init()):
+    if team.rank >= 0:
+        run_in(team)
+        total = np.zeros(1000, np.float32)
+        for _ in range(3):
+            ty.ops.all_reduce(np.full(1000, rank + 1, np.float32), total, team=team)
+        assert (total == sum(r + 1 for r in team.ranks)).all()
+    else:
+        try:
+            ty.barrier(team=team)
+            raise SystemExit("a rank outside was let in")
+        except ty.LaunchError as error:
+            assert "does not belong to team" in str(error)
+parity.finalize()
+run_in(ty.team([1, 0], "again")) if rank < 2 else ty.team([1, 0], "again")
+print("right")
+'''
+
+DISAGREE = '''
+try:
+    ty.team([0, ty.rank()], "tp")
+except ty.LaunchError as error:
+    print("refused:", error)
+'''
+
 DIES = '''
 kernel = make("""@ty.jit
 def kernel(ready):
@@ -143,3 +173,18 @@ except ty.LaunchError as error:
     for process in start(tmp_path, body, 2):
         out, err = process.communicate(timeout=60)
         assert "40" in out and "44" in out and "shard" in out, err
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_teams(tmp_path, ranks):
+    require_library()
+    for rank, process in enumerate(start(tmp_path, TEAMS, ranks)):
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 0 and out.strip() == "right", f"rank {rank}: {err}"
+
+
+def test_ranks_that_disagree_about_a_team(tmp_path):
+    require_library()
+    for process in start(tmp_path, DISAGREE, 2):
+        out, err = process.communicate(timeout=30)
+        assert "refused: the ranks disagree" in out and "[0, 0]" in out and "[0, 1]" in out, err

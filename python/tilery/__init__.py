@@ -22,6 +22,7 @@ _PUBLIC = {
     "kernels": ("jit", "interpret", "interpreting", "JITFunction"),
     "world": ("init", "spawn", "rank", "num_ranks", "empty", "zeros", "signals", "barrier",
               "finalize", "trace_summary"),
+    "teams": ("team", "split"),
     "tensor": ("Tensor",),
     "tuning": ("autotune", "heuristics", "Config"),
     "diagnosis": ("doctor",),

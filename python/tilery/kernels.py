@@ -21,7 +21,7 @@ from tilery.source import Source, lines_of
 
 # Launch keywords that are not parameters: compiler options, and how to launch.
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "debug")
-LAUNCH_KEYWORDS = ("stream", "timeout", "grid", "warmup")
+LAUNCH_KEYWORDS = ("stream", "timeout", "team", "grid", "warmup")
 _interpret: contextvars.ContextVar = contextvars.ContextVar("tilery_interpret", default=None)
 
 
@@ -169,23 +169,24 @@ class JITFunction:
 
         `grid` is an integer, a tuple of up to three, or a function of the arguments by name.
         Keywords beyond the parameters: num_warps, num_stages, stream, timeout (seconds for each
-        wait). Errors: CompileError, ConfigError, LaunchError, WaitTimeout, PeerError.
+        wait), team (the ranks that run it; None: all). Errors: CompileError, ConfigError, LaunchError, WaitTimeout, PeerError.
         """
-        options, stream, timeout = 0, 0, -1.0
+        options, stream, timeout, team = 0, 0, -1.0, None
         if kwargs or len(args) != len(self.names):
             args, chosen = self._bind(args, kwargs)
             stream = _number("stream", chosen.pop("stream", None) or 0, int)
             timeout = _number("timeout", chosen.pop("timeout", -1.0), float)
+            team = chosen.pop("team", None)
             options = chosen
         if type(grid) is not tuple or len(grid) != 3:
             grid = self._grid(grid, args)
         if interpreting():
-            return self._launch_interpreted(grid, args)
-        return self._launch_native(grid, args, options, stream, timeout)
+            return self._launch_interpreted(grid, args, team)
+        world = worlds.current(required=False) if team is None else worlds.current_team(team)
+        return self._launch_native(grid, args, options, stream, timeout, world)
 
-    def _launch_native(self, grid, args, options, stream, timeout) -> None:
+    def _launch_native(self, grid, args, options, stream, timeout, world) -> None:
         handle = self._native()
-        world = worlds.current(required=False)
         if world is not None and world.kind != "native":
             raise LaunchError(f"kernel '{self.name}' is compiled, but this rank belongs to an "
                               "interpreted world; let ty.interpret() surround the launch too")
@@ -211,10 +212,10 @@ class JITFunction:
         except CompileError as error:
             raise self._snapshot.explained(error) from None
 
-    def _launch_interpreted(self, grid, args) -> None:
+    def _launch_interpreted(self, grid, args, team) -> None:
         from tilery.interpreter.launch import Launch, as_kernel
         _check_grid(grid)
-        launch = Launch(self.name, worlds.interpreter_world(), grid)
+        launch = Launch(self.name, worlds.interpreter_world(team), grid)
         # A list, for arrays made on demand: they own the memory that the kernel works on.
         arrays = [self._array(p, value) for p, value in zip(self.parameters, args)]
         named = {p.name: launch.bind(p.name, value, p.constexpr)
@@ -245,7 +246,7 @@ class JITFunction:
             at = self._positions.get(name)
             if at is None:
                 if name not in OPTIONS and name not in LAUNCH_KEYWORDS:
-                    known = self.names + list(OPTIONS + LAUNCH_KEYWORDS[:2])
+                    known = self.names + list(OPTIONS + LAUNCH_KEYWORDS[:3])
                     raise ConfigError(f"kernel '{self.name}' has no parameter or option '{name}'; "
                                       f"{nearest(name, known)}")
                 chosen[name] = value
@@ -275,7 +276,7 @@ class JITFunction:
     def warmup(self, *args, grid=(1,), **kwargs) -> "CompiledKernel":
         """Compiles for these arguments without a launch."""
         args, chosen = self._bind(args, kwargs)
-        for name in ("stream", "timeout", "grid", "warmup"):
+        for name in LAUNCH_KEYWORDS:
             chosen.pop(name, None)
         self._native()
         self._last = (_options(chosen), args)

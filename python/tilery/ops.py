@@ -22,14 +22,16 @@ def _table() -> dict:
 
 
 def list() -> list[dict]:  # noqa: A001
-    """All operators: [{"name", "summary", "tensors", "options"}]."""
+    """All operators: [{"name", "summary", "tensors", "options", "communicates"}]."""
     return [*_table().values()]
 
 
-def call(name: str, *tensors, **options) -> None:
+def call(name: str, *tensors, team=None, **options) -> None:
     """Runs operator `name`; None stands for an optional tensor that is left out.
 
-    Errors: ConfigError (unknown operator or option), LaunchError (shapes, types, strides).
+    team: the ranks that take part. Once the world has teams, a communicating operator needs it, so
+    that a call meant for some ranks cannot wait for all; `team=ty.init()` is the world. Errors:
+    ConfigError (unknown operator or option), LaunchError (shapes, types, strides).
     """
     from tilery.kernels import interpreting
 
@@ -40,7 +42,12 @@ def call(name: str, *tensors, **options) -> None:
     names = [text.rstrip("?") for text in described] + ["tensor"] * len(tensors)
     records = (_capi.TensorRecord * max(1, len(tensors)))()
     keep = [_fill(records[i], names[i], value) for i, value in enumerate(tensors)]
-    world = worlds.current(required=False)
+    world = worlds.current(required=False) if team is None else worlds.current_team(team)
+    if team is None and world is not None and world.kind == "native" and world.teams and \
+            _table().get(name, {}).get("communicates"):
+        names = ", ".join(sorted(made.name for made in world.teams))
+        raise LaunchError(f"ops.{name} needs team=, because this world has been divided ({names}); "
+                          "team=ty.init() means all ranks")
     if world is not None and world.kind != "native":
         raise LaunchError(f"ops.{name} cannot run in an interpreted world")
     _capi.call("op_call", name.encode(), world.handle if world is not None else None, records,

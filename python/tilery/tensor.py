@@ -128,6 +128,9 @@ class Tensor:
         owner = self if self._root is None else self._root
         if owner.address == 0:
             raise LaunchError(f"symmetric tensor '{self.label}' was freed")
+        if self.world.freed:
+            raise LaunchError(f"symmetric tensor '{self.label}' belongs to {self.world.name}, which "
+                              "was finalized")
         if not self.world.alive and getattr(self.world, "group", None) is None:
             raise LaunchError(f"symmetric tensor '{self.label}' belongs to a world that was "
                               "finalized")

@@ -105,7 +105,8 @@ class Autotuner(Tunable):
         named = dict(zip(self.names, args)) | kwargs
         key = (*(_plain(named.get(name)) for name in self.key),
                *(str(getattr(value, "dtype", "")) for value in named.values()))
-        world = worlds.current(required=False)
+        team = kwargs.get("team") if "team" not in self.names else None
+        world = worlds.current(required=False) if team is None else worlds.current_team(team)
         known = (id(world), key) if world is not None and world.size > 1 else key
         # Whether this rank must tune is itself agreed on: another rank may come with a new key.
         if _anywhere(world, known not in self.chosen):

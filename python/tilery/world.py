@@ -15,6 +15,7 @@ import operator
 import sys
 import threading
 import time
+import weakref
 
 from tilery import _capi, knobs
 from tilery.errors import ConfigError, Error, LaunchError, PeerError, describe
@@ -28,11 +29,15 @@ class NativeWorld:
     """One rank's world in the library; the interpreter's World has the same methods."""
 
     kind = "native"
+    name = "the world"
+    freed = False
 
     def __init__(self, handle: int, group: "_Group | None" = None):
         self.handle = handle  # and the memory, until the last tensor or view has gone
         self.group = group
+        self.whole = self
         self.alive = True
+        self.teams = weakref.WeakSet()  # those that are not finalized
         self._destroy = _capi.library().tilery_world_destroy
         _capi.launcher()  # runs Python's signal handlers during waits
         self.rank = _capi.library().tilery_world_rank(handle)
@@ -40,6 +45,20 @@ class NativeWorld:
 
     def describe(self) -> dict:
         return json.loads(_capi.text_from("world_describe", self.handle))
+
+    @property
+    def ranks(self) -> list[int]:
+        """The numbers in the whole world, in the order of the numbers here."""
+        return self.describe()["ranks"]
+
+    def team(self, ranks: list[int], name: str) -> "NativeTeam":
+        listed = (ctypes.c_int32 * len(ranks))(*ranks)
+        handle = _capi.handle_from("team_create", self.handle, listed, len(ranks), name.encode())
+        return NativeTeam(handle, self.whole, name)
+
+    def split(self, color: int, key: int, name: str) -> "NativeTeam":
+        handle = _capi.handle_from("world_split", self.handle, color, key, name.encode())
+        return NativeTeam(handle, self.whole, name)
 
     def barrier(self, timeout: float | None = None) -> None:
         _capi.call("world_barrier", self.handle, -1.0 if timeout is None else timeout)
@@ -89,6 +108,33 @@ class NativeWorld:
             self._destroy(handle)
 
 
+class NativeTeam(NativeWorld):
+    """See ty.team. `rank` is -1 where this rank does not belong to it."""
+
+    def __init__(self, handle: int, whole: NativeWorld, name: str):
+        super().__init__(handle, whole.group)
+        self.whole, self.name = whole, f"team '{name}'"
+        if self.rank >= 0:
+            whole.teams.add(self)
+
+    @property
+    def alive(self) -> bool:
+        return self.whole.alive and not self.freed
+
+    @alive.setter
+    def alive(self, value: bool) -> None:
+        pass
+
+    def finalize(self) -> None:
+        """Collective over the team: frees its symmetric memory."""
+        _capi.call("world_leave", self.handle)
+        self.freed = True
+        self.whole.teams.discard(self)
+
+    def __repr__(self):
+        return f"<{self.name}, rank {self.rank} of {self.size}>"
+
+
 class _Group:
     """An in-process group; destroyed with the last reference."""
 
@@ -126,6 +172,20 @@ def current(required: bool = True):
     if world is None and required:
         world = init()
     return world
+
+
+def current_team(team):
+    """The team that a caller gave, checked, or the world of the calling rank."""
+    if team is None:
+        return current()
+    if not hasattr(team, "whole"):
+        raise ConfigError(f"team= takes what ty.team, ty.split or ty.init returned, not a "
+                          f"{type(team).__name__}")
+    world = current(required=False)
+    if world is not None and team.whole is not world:
+        raise LaunchError(f"{team.name} was made by rank {team.whole.rank} of another world or "
+                          f"thread, this is rank {world.rank}; every rank uses its own")
+    return team
 
 
 def init(**options):
@@ -182,11 +242,11 @@ def _interpreted_alone(options):
     return interpreted.World(interpreted.Group(1, timeout=knobs.get("TILERY_TIMEOUT_S")), 0)
 
 
-def interpreter_world():
+def interpreter_world(team=None):
     """The world in which a launch by the interpreter runs now."""
     from tilery.interpreter import world as interpreted
 
-    world = current(required=False)
+    world = current(required=False) if team is None else current_team(team)
     if isinstance(world, interpreted.World):
         return world
     if world is not None and world.size > 1:
@@ -310,18 +370,18 @@ def _leave(world: NativeWorld | None) -> None:
         pass
 
 
-def rank(axis: int = -1) -> int:
-    """This rank, or its index along one axis of the mesh."""
-    return _axis(axis)[0]
+def rank(axis: int = -1, *, team=None) -> int:
+    """This rank in the world or the team, or its index along one axis of the mesh."""
+    return _axis(axis, team)[0]
 
 
-def num_ranks(axis: int = -1) -> int:
-    """Number of ranks of the world, or along one axis of the mesh."""
-    return _axis(axis)[1]
+def num_ranks(axis: int = -1, *, team=None) -> int:
+    """Number of ranks of the world or the team, or along one axis of the mesh."""
+    return _axis(axis, team)[1]
 
 
-def _axis(axis: int) -> tuple[int, int]:
-    world = current()
+def _axis(axis: int, team) -> tuple[int, int]:
+    world = current_team(team)
     if axis == -1:
         return world.rank, world.size
     mesh = world.describe()["mesh"]
@@ -330,9 +390,9 @@ def _axis(axis: int) -> tuple[int, int]:
     return world.rank // math.prod(mesh[axis + 1:]) % mesh[axis], mesh[axis]
 
 
-def barrier(timeout: float | None = None) -> None:
-    """Waits until every rank is here; `timeout` in seconds, None for the world's."""
-    current().barrier(timeout)
+def barrier(timeout: float | None = None, *, team=None) -> None:
+    """Waits until every rank (of the team) is here; `timeout` in seconds, None for the world's."""
+    current_team(team).barrier(timeout)
 
 
 def trace_summary() -> dict:
@@ -357,7 +417,7 @@ def finalize() -> None:
         world.finalize()
 
 
-def _allocate(shape, dtype, label: str) -> Tensor:
+def _allocate(shape, dtype, label: str, team) -> Tensor:
     from tilery.language import dtypes
 
     shape = extents(shape, label)
@@ -368,26 +428,27 @@ def _allocate(shape, dtype, label: str) -> Tensor:
     if nbytes >= 1 << 63:
         raise LaunchError(f"'{label}' of shape {list(shape)} would have {nbytes} bytes; at most "
                           f"{2**63 - 1} can be addressed")
-    world = current()
+    world = current_team(team)
     address = world.allocate(nbytes, label, f"{element.name}{list(shape)}")
     return Tensor(world, address, shape, element, label)
 
 
-def zeros(shape, dtype, name: str = "tensor") -> Tensor:
+def zeros(shape, dtype, name: str = "tensor", *, team=None) -> Tensor:
     """Collective: a symmetric tensor of zeros; all ranks ask for the same shape in one order.
 
-    `name` is what errors call it. Errors: LaunchError that lists the ranks' differing shapes.
+    `name` is what errors call it; `team` has it (None: the world). Errors: LaunchError that lists
+    the ranks' differing shapes.
     """
-    return _allocate(shape, dtype, name)
+    return _allocate(shape, dtype, name, team)
 
 
-def empty(shape, dtype, name: str = "tensor") -> Tensor:
+def empty(shape, dtype, name: str = "tensor", *, team=None) -> Tensor:
     """Like `zeros`; symmetric memory is always zeroed."""
-    return _allocate(shape, dtype, name)
+    return _allocate(shape, dtype, name, team)
 
 
-def signals(count: int, name: str = "signals") -> Tensor:
-    """Collective: `count` 64-bit signals, all 0."""
+def signals(count: int, name: str = "signals", *, team=None) -> Tensor:
+    """Collective: `count` 64-bit signals, all 0. Two teams never share one."""
     from tilery.language import dtypes
 
-    return _allocate((count,), dtypes.signal, name)
+    return _allocate((count,), dtypes.signal, name, team)

@@ -20,7 +20,7 @@ class Instance(Task):
     """Runs `body()` with the ids of one program instance."""
 
     def __init__(self, launch, program_id: tuple[int, int, int], body):
-        super().__init__(launch.scheduler, launch.world.rank)
+        super().__init__(launch.scheduler, launch.world.own_seat)
         self.launch = launch
         self.program_id = program_id
         self.grid = launch.grid
@@ -39,7 +39,7 @@ class Instance(Task):
             try:
                 self.body()
             except Error as error:
-                where = f"rank {self.rank}, kernel '{self.kernel}', instance {self.program_id}"
+                where = f"{self.world.rank_text()}, kernel '{self.kernel}', instance {self.program_id}"
                 located = location.locate(error, error.__traceback__)
                 located.add_note(where)
                 raise located from error
@@ -83,10 +83,11 @@ class Instance(Task):
     # -- ranks and signals -----------------------------------------------------------------
 
     def check_rank(self, rank: int, what: str) -> int:
+        """The seat of a rank of this world or team."""
         if not 0 <= rank < self.world.size:
             raise LaunchError(f"{what}: rank {rank} does not exist; there are ranks 0 to "
                               f"{self.world.size - 1}")
-        return rank
+        return self.world.seat(rank)
 
     def send(self, operation, then=None, ordered: bool = False) -> None:
         """A remote operation, at once or under way; `ordered`: after all earlier ones."""
@@ -101,7 +102,7 @@ class Instance(Task):
 
     def update_signal(self, place: Place, index: int, value: int, add: bool):
         """The function that updates one signal word in `place`."""
-        writer = f"rank {self.rank}, {location.short(_frame())}"
+        writer = f"{self.world.rank_text()}, {location.short(_frame())}"
 
         def apply():
             words = place.view(np.dtype(np.uint64))
@@ -119,7 +120,7 @@ class Instance(Task):
             failing = int(np.flatnonzero(~holds(words, expected))[0])
             writers = self.world.writers_of(place)
             at = location.short(task.greenlet.gr_frame)
-            return (f"rank {self.rank}, kernel '{self.kernel}', {at}, instance "
+            return (f"{self.world.rank_text()}, kernel '{self.kernel}', {at}, instance "
                     f"{self.program_id}: waits for signal '{place.name}'[{index + failing}] "
                     f"{compare} {value}, sees {words[failing]}; {writers}")
 

@@ -35,6 +35,7 @@ class Launch:
     """One launch on one rank: its arguments in the kernel's terms, and its instances."""
 
     def __init__(self, name: str, world, grid: tuple[int, int, int]):
+        world.require_member()
         self.name, self.world, self.grid = name, world, grid
         self.scheduler = world.group.scheduler
         self.known: list[Place] = []
@@ -55,14 +56,14 @@ class Launch:
 
     def _place(self, name: str, array) -> tuple[Place, dt.dtype]:
         element = array.dtype
-        thing = self.world.find(array.low, array.nbytes)
+        thing = self.world.find_own(f"argument '{name}'", array.low, array.nbytes)
         if thing is None:
             if array.symmetric:
                 raise LaunchError(f"argument '{name}' is not in this world's symmetric heap")
             return Place(name, array.low, array.nbytes, writable=array.writable,
-                         rank=self.world.rank), element
-        base = thing.bases[self.world.rank]
-        place = Place(name, array.low, array.nbytes, rank=self.world.rank, symmetric=thing,
+                         rank=self.world.own_seat), element
+        base = thing.bases[self.world.own_seat]
+        place = Place(name, array.low, array.nbytes, rank=self.world.own_seat, symmetric=thing,
                       signal=element == dt.signal)
         place.shift = array.low - base
         return place, element
@@ -87,7 +88,7 @@ class Launch:
             return idle and not any(i.queue for i in self.instances)
 
         self.world.group.wait(Condition(
-            all_done, lambda task: f"rank {self.world.rank}: waits for kernel '{self.name}' "
+            all_done, lambda task: f"{self.world.rank_text()}: waits for kernel '{self.name}' "
             f"({len(running)} of {total} instances running)"))
         self._raise_errors()
 

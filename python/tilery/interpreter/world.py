@@ -20,12 +20,13 @@ _ALIGNMENT = 4096
 
 
 class SymmetricObject:
-    """One collective allocation: `nbytes` zeroed bytes on each rank."""
+    """One collective allocation: `nbytes` zeroed bytes on each of the circle's seats."""
 
-    def __init__(self, label: str, nbytes: int, ranks: int):
-        self.label, self.nbytes = label, nbytes
-        self.buffers = [np.zeros(nbytes + _ALIGNMENT, np.uint8) for _ in range(ranks)]
-        self.bases = [-(-b.ctypes.data // _ALIGNMENT) * _ALIGNMENT for b in self.buffers]
+    def __init__(self, label: str, nbytes: int, circle: "Circle"):
+        self.label, self.nbytes, self.circle = label, nbytes, circle
+        self.buffers = {seat: np.zeros(nbytes + _ALIGNMENT, np.uint8) for seat in circle.seats}
+        self.bases = {seat: -(-buffer.ctypes.data // _ALIGNMENT) * _ALIGNMENT
+                      for seat, buffer in self.buffers.items()}
         self.writers: set[str] = set()
 
     def place(self, rank: int, name: str = "", **changes) -> Place:
@@ -34,21 +35,51 @@ class SymmetricObject:
 
 
 class Collective:
-    """A meeting of all ranks: each brings a value, all leave with the list."""
+    """A meeting of all ranks of a circle: each brings a value, all leave with the list."""
 
-    def __init__(self, group: "Group", what: str):
-        self.group, self.what = group, what
+    def __init__(self, circle: "Circle", what: str):
+        self.circle, self.what = circle, what
         self.values: dict[int, object] = {}
 
     def join(self, rank: int, value) -> list:
         self.values[rank] = value
-        size = self.group.size
+        size = len(self.circle.seats)
         missing = lambda: [r for r in range(size) if r not in self.values]  # noqa: E731
-        self.group.wait(Condition(
+        self.circle.group.wait(Condition(
             lambda: len(self.values) == size,
-            lambda task: f"rank {rank}: in {self.what}, waits for rank "
+            lambda task: f"{self.circle.rank_text(rank)}: in {self.what}, waits for rank "
                          f"{', '.join(str(r) for r in missing())}"))
         return [self.values[r] for r in range(size)]
+
+
+class Circle:
+    """The ranks of the world or of a team, as seats of the group, and where they meet."""
+
+    def __init__(self, group: "Group", seats, name: str = "the world", parent=None):
+        self.group, self.seats, self.name, self.parent = group, tuple(seats), name, parent
+        self.meetings: dict[tuple, Collective] = {}
+        self.counts: dict[tuple, int] = {}
+        self.allocated: dict[int, SymmetricObject] = {}
+        self.teams: dict[tuple, Circle] = {}
+
+    def rank_text(self, rank: int) -> str:
+        if self.parent is None:
+            return f"rank {rank}"
+        return f"rank {rank} of {self.name} (rank {self.seats[rank]} of the world)"
+
+    def has(self, other: "Circle | None") -> bool:
+        """Whether `other` is this circle or one of those that it was made in."""
+        return other is self or (self.parent is not None and self.parent.has(other))
+
+    def meet(self, rank: int, kind: str, value, what: str) -> list:
+        """The n-th call of a kind on one rank meets the n-th call on every other."""
+        number = self.counts.get((rank, kind), 0)
+        self.counts[rank, kind] = number + 1
+        meeting = self.meetings.setdefault((kind, number), Collective(self, what))
+        values = meeting.join(rank, value)
+        if number > 1:
+            self.meetings.pop((kind, number - 2), None)
+        return values
 
 
 class Group:
@@ -65,18 +96,7 @@ class Group:
                               f"{size} ranks")
         self.scheduler = Scheduler(seed, timeout)
         self.objects: list[SymmetricObject] = []
-        self.meetings: dict[tuple, Collective] = {}
-        self.counts: dict[tuple, int] = {}
-
-    def meet(self, rank: int, kind: str, value, what: str) -> list:
-        """The n-th call of a kind on one rank meets the n-th call on every other."""
-        number = self.counts.get((rank, kind), 0)
-        self.counts[rank, kind] = number + 1
-        meeting = self.meetings.setdefault((kind, number), Collective(self, what))
-        values = meeting.join(rank, value)
-        if number > 1:
-            self.meetings.pop((kind, number - 2), None)
-        return values
+        self.circle = Circle(self, range(size))
 
     def wait(self, condition: Condition) -> None:
         """From a task: lets others run until the condition holds; from outside: runs them."""
@@ -88,13 +108,18 @@ class Group:
 
 
 class World:
-    """One rank's view of a group."""
+    """One rank's view of a group, or of a team of it."""
 
     kind = "interpreter"
     alive = True
+    freed = False
 
-    def __init__(self, group: Group, rank: int):
-        self.group, self.rank, self.size = group, rank, group.size
+    def __init__(self, group: Group, seat: int, circle: Circle | None = None,
+                 whole: "World | None" = None):
+        self.group, self.circle, self.own_seat = group, circle or group.circle, seat
+        self.whole = whole or self
+        self.name, self.size = self.circle.name, len(self.circle.seats)
+        self.rank = self.circle.seats.index(seat) if seat in self.circle.seats else -1
         self.delays = group.delay
         self.timeout = group.scheduler.timeout
 
@@ -102,7 +127,8 @@ class World:
 
     def describe(self) -> dict:
         used = sum(o.nbytes for o in self.group.objects)
-        return {"rank": self.rank, "size": self.size, "mesh": list(self.group.mesh),
+        return {"rank": self.rank, "size": self.size, "mesh": list(self.mesh),
+                "team": None if self.whole is self else self.name, "ranks": self.ranks,
                 "kind": "interpreter", "heap": {"bytes": used, "used": used},
                 "timeout_s": self.timeout, "trace": None}
 
@@ -110,18 +136,50 @@ class World:
         """(rank, size) along an axis of the mesh; -1 means all ranks."""
         if axis == -1:
             return self.rank, self.size
-        mesh = self.group.mesh
+        mesh = self.mesh
         if not 0 <= axis < len(mesh):
             raise LaunchError(f"{what}: axis {axis} does not exist in mesh {list(mesh)}")
         return int(np.unravel_index(self.rank, mesh)[axis]), mesh[axis]
 
+    @property
+    def mesh(self) -> tuple[int, ...]:
+        return self.group.mesh if self.whole is self else (self.size,)
+
+    @property
+    def ranks(self) -> list[int]:
+        """The numbers in the whole world, in the order of the numbers here."""
+        return list(self.circle.seats)
+
+    def seat(self, rank: int) -> int:
+        return self.circle.seats[rank]
+
+    def rank_text(self) -> str:
+        return self.circle.rank_text(self.rank)
+
+    def require_member(self) -> None:
+        if self.freed:
+            raise LaunchError(f"{self.name} was finalized; rank {self.own_seat} has left it")
+        if self.rank < 0:
+            seats = f" (ranks {', '.join(map(str, self.ranks))} of the world)" if self.ranks else ""
+            raise LaunchError(f"rank {self.own_seat} of the world does not belong to "
+                              f"{self.name}{seats}")
+
     def find(self, address: int, nbytes: int = 0) -> SymmetricObject | None:
         """The symmetric object that holds [address, address + nbytes) on this rank."""
         for thing in self.group.objects:
-            base = thing.bases[self.rank]
-            if base <= address and address + nbytes <= base + thing.nbytes:
+            base = thing.bases.get(self.own_seat)
+            if base is not None and base <= address and address + nbytes <= base + thing.nbytes:
                 return thing
         return None
+
+    def find_own(self, name: str, address: int, nbytes: int) -> SymmetricObject | None:
+        """The same; an error when it belongs to a team that these ranks are not."""
+        thing = self.find(address, nbytes)
+        if thing is not None and not self.circle.has(thing.circle):
+            raise LaunchError(f"{name} is '{thing.label}', which belongs to a team, not to "
+                              f"{self.name}\nhint: only the ranks of that team have it; launch on "
+                              "that team")
+        return thing
 
     def note_writer(self, place: Place, writer: str) -> None:
         if place.symmetric is not None:
@@ -133,29 +191,68 @@ class World:
 
     # -- collectives ------------------------------------------------------------------------
 
+    def _meet(self, kind: str, value, what: str) -> list:
+        self.require_member()
+        return self.circle.meet(self.rank, kind, value, what)
+
+    def team(self, ranks: list[int], name: str) -> "World":
+        asked = self._meet("team", (tuple(ranks), name), "the creation of a team")
+        if len(set(asked)) > 1:
+            raise LaunchError("the ranks disagree about a collective operation: " +
+                              ", ".join(f"rank {r}: team '{label}' of ranks {list(listed)}"
+                                        for r, (listed, label) in enumerate(asked)))
+        self._check_team(ranks, name)
+        return self._make_team([ranks], name)
+
+    def _check_team(self, ranks: list[int], name: str) -> None:
+        if not ranks:
+            raise LaunchError(f"team '{name}' has no ranks")
+        for at, rank in enumerate(ranks):
+            if not 0 <= rank < self.size:
+                raise LaunchError(f"rank {rank} of team '{name}' is out of range: {self.name} has "
+                                  f"{self.size} ranks")
+            if rank in ranks[:at]:
+                raise LaunchError(f"rank {rank} occurs twice in team '{name}' of ranks {ranks}")
+
+    def split(self, color: int, key: int, name: str) -> "World":
+        chosen = self._meet("split", (color, key), "a split")
+        order = sorted(range(self.size), key=lambda rank: (*chosen[rank], rank))
+        colors = dict.fromkeys(chosen[rank][0] for rank in order if chosen[rank][0] >= 0)
+        return self._make_team([[r for r in order if chosen[r][0] == c] for c in colors], name)
+
+    def _make_team(self, teams: list[list[int]], name: str) -> "World":
+        number = (self.circle.counts.get((self.rank, "team"), 0),
+                  self.circle.counts.get((self.rank, "split"), 0))
+        own = next((ranks for ranks in teams if self.rank in ranks),
+                   teams[0] if len(teams) == 1 else [])
+        seats = tuple(self.seat(rank) for rank in own)
+        circle = self.circle.teams.setdefault(
+            (number, seats), Circle(self.group, seats, f"team '{name}'", self.circle))
+        return World(self.group, self.own_seat, circle, self.whole)
+
     def barrier(self, timeout: float | None = None) -> None:
-        self.group.meet(self.rank, "barrier", None, "ty.barrier")
+        self._meet("barrier", None, "ty.barrier")
 
     def all_gather_bytes(self, data: bytes) -> list[bytes]:
-        return self.group.meet(self.rank, "gather", bytes(data), "an exchange between hosts")
+        return self._meet("gather", bytes(data), "an exchange between hosts")
 
     def allocate(self, nbytes: int, label: str, type_text: str = "") -> int:
-        made = self.group.meet(self.rank, "alloc", (nbytes, type_text), "a symmetric allocation")
+        made = self._meet("alloc", (nbytes, type_text), "a symmetric allocation")
         if len(set(made)) > 1:
             raise LaunchError(
                 f"symmetric allocation of '{label}' differs between ranks: " +
                 ", ".join(f"rank {r} asks for {size} bytes, {text}"
                           for r, (size, text) in enumerate(made)))
-        number = self.group.counts[self.rank, "alloc"]
-        shared = self.group.__dict__.setdefault("allocated", {})
+        number = self.circle.counts[self.rank, "alloc"]
+        shared = self.circle.allocated
         if number not in shared:
-            shared[number] = SymmetricObject(label, nbytes, self.size)
+            shared[number] = SymmetricObject(label, nbytes, self.circle)
             self.group.objects.append(shared[number])
-        return shared[number].bases[self.rank]
+        return shared[number].bases[self.own_seat]
 
     def free(self, address: int) -> None:
         thing = self.find(address)
-        self.group.meet(self.rank, "free", address, "a symmetric free")
+        self._meet("free", address, "a symmetric free")
         if thing in self.group.objects:
             self.group.objects.remove(thing)
 
@@ -163,7 +260,7 @@ class World:
         thing = self.find(address)
         if thing is None:
             raise LaunchError(f"address {address:#x} is not in the symmetric heap")
-        return thing.bases[rank] + address - thing.bases[self.rank]
+        return thing.bases[self.seat(rank)] + address - thing.bases[self.own_seat]
 
     # -- host-side signals and copies -----------------------------------------------------------
 
@@ -178,7 +275,7 @@ class World:
         thing = self.find(address)
         self.group.wait(Condition(
             lambda: bool(COMPARE[compare](words[0], value)),
-            lambda task: f"rank {self.rank}: the host waits for signal '{thing.label}' "
+            lambda task: f"{self.rank_text()}: the host waits for signal '{thing.label}' "
                          f"{compare} {value}, sees {words[0]}"))
 
     def copy(self, destination: int, source: int, nbytes: int) -> None:
@@ -186,14 +283,19 @@ class World:
         self.group.scheduler.progress()
 
     def finalize(self) -> None:
-        return None
+        """A team gives its memory back; collective over it."""
+        if self.whole is self or self.freed:
+            return
+        self._meet("finalize", None, "the end of a team")
+        self.freed = True
+        self.group.objects = [o for o in self.group.objects if o.circle is not self.circle]
 
 
 class Host(Task):
     """A rank's host code in a spawned world."""
 
     def __init__(self, world: World, function, args):
-        super().__init__(world.group.scheduler, world.rank)
+        super().__init__(world.group.scheduler, world.own_seat)
         self.world, self.function, self.args = world, function, args
 
     def run(self):

@@ -267,17 +267,18 @@ def barrier_all() -> None:
     """All ranks; called by one program instance a rank. Includes a quiet."""
     here = state.instance()
     here.release()
-    group, own = here.world.group, here.rank
-    number = group.counts.get((own, "device"), 0)
-    group.counts[own, "device"] = number + 1
+    circle, own = here.world.circle, here.world.rank
+    number = circle.counts.get((own, "device"), 0)
+    circle.counts[own, "device"] = number + 1
     here.progress()
 
     def late() -> list[int]:
-        return [r for r in range(group.size) if group.counts.get((r, "device"), 0) <= number]
+        return [r for r in range(len(circle.seats))
+                if circle.counts.get((r, "device"), 0) <= number]
 
     here.scheduler.block(Condition(
         lambda: not late(),
-        lambda task: f"rank {own}, kernel '{here.kernel}', instance {here.program_id}: in "
+        lambda task: f"{here.world.rank_text()}, kernel '{here.kernel}', instance {here.program_id}: in "
                      f"dl.barrier_all, waits for rank {', '.join(map(str, late()))}"))
 
 
