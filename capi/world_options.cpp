@@ -82,6 +82,14 @@ static Key flagKey(bool &result) {
           }};
 }
 
+static Key deviceKey(int32_t &result) {
+  return {"the name of a device, such as \"cpu\" or \"cuda:1\"", [&result](auto &value) {
+            if (auto text = value.getAsString())
+              result = rt::hal::deviceNumberNamed(std::string_view(text->data(), text->size()));
+            return value.getAsString() || value.getAsNull();
+          }};
+}
+
 static Key meshKey(std::vector<int> &result) {
   return {"a list of positive whole numbers", [&result](auto &value) {
             const json::Array *list = value.getAsArray();
@@ -161,6 +169,8 @@ rt::WorldOptions parseGroupOptions(const char *json) {
   keys.emplace("seed", optionalIntegerKey(options.seed));
   keys.emplace("delay", flagKey(options.delay));
   keys.emplace("residency", integerKey(options.residency, 0));
+  keys.emplace("device", deviceKey(options.device));
+  keys.emplace("shared_heap", flagKey(options.sharedHeap));
   parseOptions(json, keys);
   if (options.ranks == 0)
     rt::raise(TILERY_CONFIG_ERROR, "option 'ranks' is missing");

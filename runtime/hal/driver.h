@@ -105,6 +105,9 @@ public:
   /// Zeroed memory that the host and the device's running grids read and write alike.
   virtual void *allocateShared(size_t bytes, int device = 0) { return allocate(bytes, device); }
   virtual void releaseShared(void *memory, size_t bytes) { release(memory, bytes); }
+  /// Zeroed memory of the host that running grids of all devices write, at the same address.
+  /// Stays for the life of the process.
+  virtual void *allocateHost(size_t bytes) { return allocate(bytes); }
   /// Between any two places of the host and of devices; done on return.
   virtual void copy(void *destination, const void *source, size_t bytes) = 0;
 
@@ -164,6 +167,9 @@ struct DeviceRef {
 /// A LaunchError when there is no device of that number.
 DeviceRef deviceNumber(int32_t number);
 int32_t numberOf(const Driver &driver, int device);
+/// Of "cpu", "cuda" or "cuda:1"; a ConfigError when it is no such text, a TargetError when the
+/// driver cannot be used.
+int32_t deviceNumberNamed(std::string_view text);
 /// The number of the device whose memory is at the address; 0 when it is none's.
 int32_t deviceNumberOf(const void *address);
 

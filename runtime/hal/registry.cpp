@@ -5,6 +5,8 @@
 #include "runtime/base/nearest_name.h"
 #include "runtime/hal/driver.h"
 
+#include <charconv>
+
 namespace tilery::rt::hal {
 
 Driver &cpuDriver();
@@ -65,6 +67,21 @@ int32_t numberOf(const Driver &driver, int device) {
     number += countOf(*candidate);
   }
   return 0;
+}
+
+int32_t deviceNumberNamed(std::string_view text) {
+  size_t colon = text.find(':');
+  Driver &found = driver(text.substr(0, colon));
+  if (found.runsInProcess())
+    return 0;
+  int device = 0;
+  std::string_view digits = colon == text.npos ? "0" : text.substr(colon + 1);
+  auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), device);
+  if (error != std::errc() || end != digits.data() + digits.size() || device < 0 ||
+      device >= found.deviceCount())
+    raise(TILERY_CONFIG_ERROR, "there is no device '{}': the driver '{}' has {} devices", text,
+          found.name(), found.deviceCount());
+  return numberOf(found, device);
 }
 
 int32_t deviceNumberOf(const void *address) {

@@ -29,9 +29,14 @@ struct KernelParameter {
   std::string type;
 };
 
+class DeviceKernel;
+
 struct KernelImage {
   std::string name;
+  /// Of a kernel that runs in this process.
   tilery_kernel_entry entry = nullptr;
+  /// Of a kernel that was loaded on a device.
+  DeviceKernel *device = nullptr;
   std::vector<KernelParameter> parameters;
   std::vector<SourceSite> sites;
   int64_t scratchBytes = 0;

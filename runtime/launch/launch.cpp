@@ -5,6 +5,7 @@
 
 #include "runtime/base/knobs.h"
 #include "runtime/hal/driver.h"
+#include "runtime/launch/device_kernel.h"
 #include "runtime/launch/fiber_loop.h"
 
 #include <limits>
@@ -143,6 +144,11 @@ void launchKernel(World *world, const KernelImage &image, const Grid &grid,
           image.name);
   if (world)
     world->requireUsable();
+  if (image.device) {
+    if (grid.x != 0 && grid.y != 0 && grid.z != 0)
+      launchOnDevice(world, image, grid, arguments, options);
+    return;
+  }
   bool seeded = world && world->domain->scheduler;
   bool fibers = image.suspends || (seeded && image.communicates);
   if (fibers && !world)

@@ -17,9 +17,13 @@ struct Grid {
 struct LaunchOptions {
   /// For each wait of the kernel; < 0: the world's, 0: none.
   double timeoutSeconds = -1;
+  /// Of a device; null: the world's stream there, else the device's default one.
+  void *stream = nullptr;
 };
 
-/// Returns when all program instances have finished. `arguments` has one slot a parameter (see
+/// Returns when all program instances have finished; on a device that loads code, when the grid is
+/// in the stream, and what fails in it is raised by a later launch or by synchronizeDevice.
+/// `arguments` has one slot a parameter (see
 /// tilery_kernel_entry). `world` may be null when the kernel does not communicate. An extent of 0
 /// does nothing. Raises LaunchError (grid, residency, a failed device assertion), WaitTimeout or
 /// PeerError; after a failure while it communicates, the world cannot be used any more.

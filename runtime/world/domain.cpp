@@ -27,6 +27,17 @@ static void checkMesh(const WorldOptions &options) {
           fmt::join(options.mesh, ", "), product, options.ranks);
 }
 
+// Address space of the host costs nothing; a device's memory is taken at once.
+static size_t defaultHeapBytes(const WorldOptions &options) {
+  auto wanted = size_t(knobs().heapBytes);
+  if (options.device == 0)
+    return wanted;
+  auto [driver, device] = hal::deviceNumber(options.device);
+  constexpr size_t Most = size_t(1) << 30;
+  size_t share = size_t(driver->properties(device).memoryBytes) / 4 / size_t(options.ranks);
+  return std::min({wanted, share, Most});
+}
+
 WorldOptions resolveOptions(WorldOptions options) {
   if (options.ranks < 1 || options.ranks > MaxRanks)
     raise(TILERY_CONFIG_ERROR, "a world has 1 to {} ranks, not {}", MaxRanks, options.ranks);
@@ -37,7 +48,7 @@ WorldOptions resolveOptions(WorldOptions options) {
     options.mesh = {options.ranks};
   checkMesh(options);
   if (options.heapBytes == 0)
-    options.heapBytes = size_t(knobs().heapBytes);
+    options.heapBytes = defaultHeapBytes(options);
   options.heapBytes = (options.heapBytes + 4095) / 4096 * 4096;
   if (options.timeoutSeconds < 0)
     options.timeoutSeconds = knobs().timeoutSeconds;
@@ -49,7 +60,10 @@ WorldOptions resolveOptions(WorldOptions options) {
 }
 
 Domain::Domain(WorldKind kind, WorldOptions given) : kind(kind), options(std::move(given)) {}
-Domain::~Domain() = default;
+Domain::~Domain() {
+  for (hal::Stream stream : streams)
+    device.driver->destroyStream(device.device, stream);
+}
 
 std::vector<int> allRanks(int size) {
   std::vector<int> ranks(size_t(size), 0);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "runtime/base/error.h"
+#include "runtime/hal/driver.h"
 #include "runtime/world/control.h"
 #include "runtime/world/mapping.h"
 
@@ -33,6 +34,10 @@ struct WorldOptions {
   std::optional<uint64_t> seed;
   bool delay = false;
   int64_t residency = 0; // program instances at a time on one rank; 0: no limit
+  /// Number of the device whose memory the heaps are (hal::deviceNumber); 0: the host.
+  int32_t device = 0;
+  /// The heaps of a device are memory that the host reads and writes as well.
+  bool sharedHeap = false;
 };
 
 /// Fills in what the options leave to the knobs and raises a ConfigError for nonsense.
@@ -70,7 +75,13 @@ public:
   const WorldOptions options;
   Mapping controlMemory;
   Control control;
+  /// Where kernels of these ranks run; no driver: in this process.
+  hal::DeviceRef device;
+  /// One a rank, so that ranks on one device run at the same time.
+  std::vector<hal::Stream> streams;
   std::vector<Mapping> heaps;
+  /// Loads and stores of this process reach the heaps.
+  bool hostReachesHeaps() const { return !device.driver || options.sharedHeap; }
   /// Null unless the world has a seed.
   std::unique_ptr<SeededScheduler> scheduler;
   /// Watches the other processes; null within one process.

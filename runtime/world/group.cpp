@@ -7,12 +7,25 @@
 
 namespace tilery::rt {
 
+static void addRank(Domain &domain) {
+  const WorldOptions &options = domain.options;
+  auto [driver, device] = domain.device;
+  if (!driver) {
+    domain.heaps.push_back(Mapping::anonymous(options.heapBytes));
+    return;
+  }
+  domain.heaps.push_back(Mapping::onDevice(domain.device, options.heapBytes, options.sharedHeap));
+  domain.streams.push_back(driver->createStream(device));
+}
+
 static std::shared_ptr<Domain> makeLocalDomain(WorldKind kind, WorldOptions options) {
   auto domain = std::make_shared<Domain>(kind, resolveOptions(std::move(options)));
   domain->controlMemory = Mapping::anonymous(Control::bytes(domain->size()));
   domain->control = Control(domain->controlMemory.data(), domain->size());
+  if (domain->options.device != 0)
+    domain->device = hal::deviceNumber(domain->options.device);
   for (int rank = 0; rank < domain->size(); ++rank)
-    domain->heaps.push_back(Mapping::anonymous(domain->options.heapBytes));
+    addRank(*domain);
   if (domain->options.seed)
     domain->scheduler = std::make_unique<SeededScheduler>(*domain, *domain->options.seed);
   return domain;

@@ -55,8 +55,21 @@ Mapping Mapping::fromDescriptor(int descriptor, size_t bytes) {
   return result;
 }
 
+Mapping Mapping::onDevice(hal::DeviceRef where, size_t bytes, bool shared) {
+  Mapping result;
+  void *memory = shared ? where.driver->allocateShared(bytes, where.device)
+                        : where.driver->allocate(bytes, where.device);
+  result.memory = static_cast<char *>(memory);
+  result.bytes = bytes;
+  result.where = where;
+  result.shared = shared;
+  return result;
+}
+
 Mapping::~Mapping() {
-  if (memory)
+  if (memory && where.driver)
+    shared ? where.driver->releaseShared(memory, bytes) : where.driver->release(memory, bytes);
+  else if (memory)
     munmap(memory, bytes);
   if (file >= 0)
     close(file);
@@ -65,6 +78,11 @@ Mapping::~Mapping() {
 void Mapping::discard(size_t offset, size_t length) {
   if (length == 0)
     return;
+  if (where.driver) {
+    where.driver->fillAsync(memory + offset, 0, length, where.device, nullptr);
+    where.driver->synchronize(where.device, nullptr);
+    return;
+  }
   int advice = file >= 0 ? MADV_REMOVE : MADV_DONTNEED;
   if (madvise(memory + offset, length, advice) != 0)
     std::memset(memory + offset, 0, length);
@@ -74,6 +92,8 @@ void Mapping::swap(Mapping &other) {
   std::swap(memory, other.memory);
   std::swap(bytes, other.bytes);
   std::swap(file, other.file);
+  std::swap(where, other.where);
+  std::swap(shared, other.shared);
 }
 
 } // namespace tilery::rt

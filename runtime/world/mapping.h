@@ -1,8 +1,10 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
 // A large range of zeroed memory that costs nothing until touched: private to this process, or
-// a nameless shared file that peers map from its descriptor.
+// a nameless shared file that peers map from its descriptor. Or memory of a device.
 #pragma once
+
+#include "runtime/hal/driver.h"
 
 #include <cstddef>
 
@@ -21,6 +23,8 @@ public:
   static Mapping anonymous(size_t bytes);
   /// Creates a memfd; it disappears with its last descriptor and mapping, even after kill -9.
   static Mapping sharedFile(size_t bytes, const char *label);
+  /// Memory of a device; `shared`: of the host as well.
+  static Mapping onDevice(hal::DeviceRef where, size_t bytes, bool shared);
   /// Maps a peer's memfd; takes over the descriptor.
   static Mapping fromDescriptor(int descriptor, size_t bytes);
 
@@ -39,6 +43,8 @@ private:
   char *memory = nullptr;
   size_t bytes = 0;
   int file = -1;
+  hal::DeviceRef where;
+  bool shared = false;
 };
 
 } // namespace tilery::rt

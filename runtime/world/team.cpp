@@ -30,7 +30,7 @@ static std::vector<int> extended(std::vector<int> lineage, int number) {
 }
 
 World::World(const World &parent, const std::vector<int> &ranks, std::string_view label)
-    : domain(parent.domain), transport(makeMappedTransport(*domain)), share(parent.share),
+    : domain(parent.domain), transport(makeTransport(*domain)), share(parent.share),
       trace(share->trace), stacks(share->stacks), members(seatsOf(parent, ranks)),
       self(placeIn(ranks, parent.self)), ownSeat(parent.ownSeat), label(label),
       number(++share->teams), lineage(extended(parent.lineage, number)), base(parent.base),
@@ -72,6 +72,7 @@ static void checkTeam(const World &parent, std::span<const int> ranks, std::stri
 std::unique_ptr<World> World::team(std::span<const int> ranks, std::string_view label) {
   // Agreement comes first: a rank that is wrong alone must not leave the others waiting.
   collective(headerOf(ranks, label), nullptr, 0);
+  requireReachableHeaps();
   checkTeam(*this, ranks, label);
   return makeTeam({{ranks.begin(), ranks.end()}}, label);
 }

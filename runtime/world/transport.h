@@ -26,5 +26,8 @@ public:
 };
 
 std::unique_ptr<Transport> makeMappedTransport(Domain &domain);
+/// For heaps in memory of a device that the host does not reach.
+std::unique_ptr<Transport> makeDeviceTransport(Domain &domain);
+std::unique_ptr<Transport> makeTransport(Domain &domain);
 
 } // namespace tilery::rt

@@ -12,13 +12,15 @@
 namespace tilery::rt {
 
 World::World(std::shared_ptr<Domain> shared, int rank)
-    : domain(std::move(shared)), transport(makeMappedTransport(*domain)),
+    : domain(std::move(shared)), transport(makeTransport(*domain)),
       share(std::make_shared<RankShare>(domain->options)), trace(share->trace),
       stacks(share->stacks), meeting(domain->control.everyone), members(allRanks(domain->size())),
       self(rank), ownSeat(rank), base(domain->heaps[size_t(rank)].data()),
       heapBytes(domain->options.heapBytes), layout(share->layout) {
   RankCell &cell = domain->control.rank(rank);
   cell.pid.store(getpid());
+  if (domain->device.driver) // first of all objects, so that it lies at the heap's begin
+    layout.add({0, size_t(size()) * sizeof(uint64_t), "barrier cells", number});
   cell.state.store(RankState::Live, std::memory_order_release);
 }
 
@@ -130,6 +132,23 @@ void World::failDeadlocked(const std::string &waits) {
   domain->raiseFailure(ownSeat);
 }
 
+static uint64_t nextSerial() {
+  static std::atomic<uint64_t> last = 0;
+  return ++last;
+}
+
+SerialNumber::SerialNumber() : value(nextSerial()) {}
+
+hal::Stream World::deviceStream() const {
+  return domain->streams.empty() ? nullptr : domain->streams[size_t(ownSeat)];
+}
+
+void World::requireReachableHeaps() const {
+  if (!domain->hostReachesHeaps())
+    raise(TILERY_LAUNCH_ERROR, "a world whose heaps only the device reaches has no teams\nhint: make "
+                               "it with shared_heap=True");
+}
+
 void World::waitIdly(const HostWait &wait) {
   IdleWait idle(*domain, ownSeat);
   auto ready = [&] { return wait.predicate.holds() || domain->failed(); };
@@ -232,6 +251,8 @@ void World::notify(uint64_t *signal, int rank, uint64_t value, int32_t op) {
 void World::wait(const uint64_t *signal, uint64_t value, int32_t compare, double timeout) {
   requireUsable();
   checkedOffset(signal, 8, "signal");
+  if (!domain->hostReachesHeaps())
+    return waitOnDevice({signal, 1, value, compare}, timeout);
   Predicate predicate{signal, 1, value, compare};
   waitOn({predicate, Deadline::after(timeout < 0 ? timeoutSeconds() : timeout),
           [this, predicate] {

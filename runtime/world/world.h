@@ -29,6 +29,12 @@ struct RankShare {
   bool finalized = false;
 };
 
+struct SerialNumber {
+  SerialNumber();
+  operator uint64_t() const { return value; }
+  const uint64_t value;
+};
+
 /// A team is a world too: its ranks count from 0 in the order in which it was made of them. Its
 /// failure is that of the whole domain, so that nobody waits for a team that will not come.
 class World {
@@ -120,6 +126,15 @@ public:
   uint64_t deviceBarriers = 0;
   void ringMembers();
 
+  /// Where launches of this rank go that name no stream.
+  hal::Stream deviceStream() const;
+  /// Of barriers inside kernels: one cell a rank in each rank's heap. Null for a team.
+  uint64_t *deviceBarrierCells() const {
+    return whole() && domain->device.driver ? reinterpret_cast<uint64_t *>(base) : nullptr;
+  }
+  /// Of no other world of this process, now or later.
+  const SerialNumber serial;
+
 private:
   /// `ranks` are numbers in `parent`; empty when this rank belongs to no team.
   World(const World &parent, const std::vector<int> &ranks, std::string_view label);
@@ -129,6 +144,8 @@ private:
                       const std::vector<std::vector<int>> &teams);
   void disband();
   void waitOn(const HostWait &wait);
+  void waitOnDevice(const Predicate &predicate, double timeout);
+  void requireReachableHeaps() const;
   void waitIdly(const HostWait &wait);
   void collective(CollectiveHeader header, const void *payload, size_t bytes, double timeout = -1);
   void arrive(double timeout, const std::string &what);

@@ -4,7 +4,7 @@
 #include "runtime/hal/cuda/api.h"
 
 #include "runtime/base/knobs.h"
-#include "runtime/hal/cuda/cuda_driver.h"
+#include "runtime/hal/cuda/devices.h"
 
 #include <atomic>
 #include <dlfcn.h>

@@ -51,6 +51,7 @@ enum JitOption {
 inline constexpr int JitInputPtx = 1;
 inline constexpr unsigned StreamNonBlocking = 1;
 inline constexpr unsigned MemAttachGlobal = 1;
+inline constexpr unsigned HostPortable = 1, HostMapped = 2;
 inline constexpr int CaptureModeRelaxed = 2;
 
 struct LaunchAttribute {
@@ -91,7 +92,7 @@ static_assert(sizeof(LaunchConfig) == 56);
   CALL(memAlloc, cuMemAlloc_v2, (Address *, size_t))                                              \
   CALL(memFree, cuMemFree_v2, (Address))                                                          \
   CALL(memAllocManaged, cuMemAllocManaged, (Address *, size_t, unsigned))                         \
-  CALL(memcpyAny, cuMemcpy, (Address, Address, size_t))                                           \
+  CALL(memHostAlloc, cuMemHostAlloc, (void **, size_t, unsigned))                                 \
   CALL(memcpyAsync, cuMemcpyAsync, (Address, Address, size_t, Handle))                            \
   CALL(memsetAsync, cuMemsetD8Async, (Address, unsigned char, size_t, Handle))                    \
   CALL(pointerGetAttribute, cuPointerGetAttribute, (void *, int, Address))                        \

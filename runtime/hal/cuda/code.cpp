@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
 // PTX to machine code by the driver, loading it, launching it.
-#include "runtime/hal/cuda/cuda_driver.h"
+#include "runtime/hal/cuda/devices.h"
 
 #include "runtime/base/log.h"
 

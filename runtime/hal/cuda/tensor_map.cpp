@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensor maps for bulk copies (TMA). The driver says only "invalid value", so what it refuses is
 // found here first (CUDA driver API, cuTensorMapEncodeTiled).
-#include "runtime/hal/cuda/cuda_driver.h"
+#include "runtime/hal/cuda/devices.h"
 
 namespace tilery::rt::hal::cuda {
 

@@ -59,8 +59,7 @@ FAKE(cuMemFree_v2, (Address memory), return release(memory);)
 FAKE(cuMemAlloc_v2, (Address * memory, size_t bytes), return allocate(memory, bytes);)
 FAKE(cuMemAllocManaged, (Address * memory, size_t bytes, unsigned),
      return allocate(memory, bytes);)
-FAKE(cuMemcpy, (Address to, Address from, size_t bytes),
-     memmove(reinterpret_cast<void *>(to), reinterpret_cast<void *>(from), bytes);)
+FAKE(cuMemHostAlloc, (void **memory, size_t bytes, unsigned), *memory = malloc(bytes);)
 FAKE(cuMemcpyAsync, (Address to, Address from, size_t bytes, Handle),
      memmove(reinterpret_cast<void *>(to), reinterpret_cast<void *>(from), bytes);)
 FAKE(cuMemsetD8Async, (Address to, unsigned char byte, size_t bytes, Handle),

@@ -79,6 +79,7 @@ public:
   void *allocate(size_t bytes, int device) override;
   void release(void *memory, size_t bytes) override;
   void *allocateShared(size_t bytes, int device) override;
+  void *allocateHost(size_t bytes) override;
   void copy(void *destination, const void *source, size_t bytes) override;
 
   Stream createStream(int device) override;

@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
 // Devices, memory, streams and events.
-#include "runtime/hal/cuda/cuda_driver.h"
+#include "runtime/hal/cuda/devices.h"
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 namespace tilery::rt::hal {
@@ -155,6 +156,16 @@ void *CudaDriver::allocateShared(size_t bytes, int device) {
           device, state.properties.name, describe(result));
   zero(state, memory, std::max<size_t>(bytes, 1));
   return reinterpret_cast<void *>(memory);
+}
+
+void *CudaDriver::allocateHost(size_t bytes) {
+  Scope scope(opened(0).context);
+  RelaxedCapture relaxed;
+  void *memory = nullptr;
+  check(api().memHostAlloc(&memory, bytes, HostPortable | HostMapped), "cuMemHostAlloc",
+        "failure records");
+  std::memset(memory, 0, bytes);
+  return memory;
 }
 
 void CudaDriver::release(void *memory, size_t) {

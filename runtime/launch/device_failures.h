@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// Failure records of grids that run on devices (tilery_gpu_failure): in host memory that devices
+// write, one for each kernel and world that may fail, kept for the life of the process because a
+// recorded graph may run the kernel at any time.
+#pragma once
+
+#include "runtime/hal/driver.h"
+#include "runtime/launch/kernel_image.h"
+#include "tilery/gpu_abi.h"
+
+namespace tilery::rt {
+
+class World;
+class DeviceKernel;
+
+/// A zeroed record that the device can write. `owner` explains what is found in it.
+tilery_gpu_failure *makeFailureRecord(hal::DeviceRef where, const DeviceKernel &owner);
+
+inline bool hasFailed(const tilery_gpu_failure &record) {
+  // acquire: pairs with the system-scope release of the failing instance.
+  return __atomic_load_n(&record.kind, __ATOMIC_ACQUIRE) != TILERY_GPU_OK;
+}
+
+/// Raises what a grid has reported; waits for the device first, and leaves the record as new. In a
+/// world of several ranks the failure is that of the world.
+void raiseFailure(World *world, tilery_gpu_failure &record, const DeviceKernel &owner);
+
+/// Looks at one record, in turn: launches find late failures of other kernels. Cheap.
+void checkNextRecord(World *world);
+/// Looks at all records.
+void checkAllRecords(World *world);
+
+} // namespace tilery::rt

@@ -1,0 +1,135 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// Loads kernels on devices and makes the contexts that their launches pass.
+#include "runtime/launch/device_kernel.h"
+
+#include "runtime/launch/device_failures.h"
+#include "runtime/world/world.h"
+
+#include <cstring>
+
+namespace tilery::rt {
+
+DeviceKernel::DeviceKernel(hal::DeviceRef where, const KernelImage &image, DeviceCode given,
+                           hal::LoadedKernel *loaded)
+    : where(where), image(image), code(std::move(given)), loaded(loaded) {
+  for (const TensorMapPlan &plan : code.maps)
+    maps.emplace_back(plan);
+}
+
+DeviceKernel &DeviceKernel::load(hal::DeviceRef where, const KernelImage &image, DeviceCode code,
+                                 std::string_view machineCode) {
+  if (code.maps.size() > MaxMaps)
+    raise(TILERY_INTERNAL_ERROR, "kernel '{}' needs {} tensor maps, at most {} are possible; this "
+                                 "is a bug in tilery",
+          image.name, code.maps.size(), MaxMaps);
+  hal::LoadedKernel *loaded =
+      where.driver->load(where.device, machineCode, image.name, code.shape);
+  return *new DeviceKernel(where, image, std::move(code), loaded);
+}
+
+void DeviceKernel::fillMaps(const uint64_t *arguments, hal::TensorMap *filled) {
+  for (TensorMapCache &map : maps)
+    map.fill(*where.driver, image, arguments, *filled++);
+}
+
+int64_t DeviceKernel::residentInstances() {
+  int64_t known = resident.load(std::memory_order_relaxed);
+  if (known < 0) {
+    known = where.driver->residentInstances(*loaded);
+    resident = known;
+  }
+  return known;
+}
+
+// All ranks of a world share the record: a failure of one ends the waits of the others' grids.
+tilery_gpu_failure *DeviceKernel::recordFor(const World *world) {
+  const void *domain = world ? world->domain.get() : nullptr;
+  for (auto &[owner, record] : records)
+    if (owner == domain)
+      return record;
+  records.emplace_back(domain, makeFailureRecord(where, *this));
+  return records.back().second;
+}
+
+// Of the whole world; the ranks of a team have one axis.
+static std::vector<int> meshOf(const World &world) {
+  return world.whole() ? world.domain->options.mesh : std::vector<int>{world.size()};
+}
+
+namespace {
+/// A context and what it points to, as it lies in the device's memory.
+struct ContextImage {
+  static constexpr size_t PeersAt = 128;
+
+  explicit ContextImage(const World *world) {
+    size_t ranks = world ? size_t(world->size()) : 1;
+    size_t axes = world ? meshOf(*world).size() : 0;
+    meshAt = PeersAt + ranks * sizeof(uint64_t);
+    bytes.resize(meshAt + (1 + 2 * axes) * sizeof(int32_t));
+  }
+  void put(size_t at, const void *value, size_t size) { std::memcpy(bytes.data() + at, value, size); }
+
+  std::vector<char> bytes;
+  size_t meshAt = 0;
+};
+} // namespace
+
+static void putWorld(ContextImage &image, tilery_gpu_context &context, const World &world) {
+  context.rank = world.rank();
+  context.num_ranks = world.size();
+  for (int rank = 0; rank < world.size(); ++rank) {
+    auto base = reinterpret_cast<uint64_t>(world.domain->heaps[size_t(world.seat(rank))].data());
+    image.put(ContextImage::PeersAt + size_t(rank) * sizeof base, &base, sizeof base);
+    if (rank == world.rank())
+      context.heap_base = base;
+  }
+  int32_t axes = int32_t(meshOf(world).size());
+  image.put(image.meshAt, &axes, sizeof axes);
+  for (int32_t axis = 0; axis < axes; ++axis) {
+    int32_t pair[2] = {world.axisRank(axis), world.axisSize(axis)};
+    image.put(image.meshAt + sizeof axes + size_t(axis) * sizeof pair, pair, sizeof pair);
+  }
+}
+
+void DeviceKernel::makeContext(Binding &binding, World *world) {
+  hal::Driver &driver = *where.driver;
+  ContextImage packed(world);
+  tilery_gpu_context context = {};
+  context.num_ranks = 1;
+  // A world whose heap this device cannot reach is none to the kernel, which does not use it.
+  if (world && world->domain->device.driver)
+    putWorld(packed, context, *world);
+  auto *memory = static_cast<char *>(driver.allocate(packed.bytes.size(), where.device));
+  context.peer_bases = reinterpret_cast<const uint64_t *>(memory + ContextImage::PeersAt);
+  context.mesh = reinterpret_cast<const int32_t *>(memory + packed.meshAt);
+  context.failure = binding.failure;
+  context.timeout_ns = uint64_t(binding.timeoutSeconds * 1e9);
+  context.barrier_epochs = world ? world->deviceBarrierCells() : nullptr;
+  if (binding.scratchBytes > 0)
+    context.scratch = driver.allocate(size_t(binding.scratchBytes), where.device);
+  packed.put(0, &context, sizeof context);
+  driver.copy(memory, packed.bytes.data(), packed.bytes.size());
+  binding.context = memory;
+}
+
+const DeviceKernel::Binding &DeviceKernel::bind(World *world, double timeoutSeconds,
+                                                hal::Stream stream, int64_t instances) {
+  uint64_t serial = world ? world->serial : 0;
+  int64_t scratch = image.scratchBytes * instances;
+  hal::Stream owner = scratch > 0 ? stream : nullptr;
+  std::lock_guard lock(mutex);
+  // The latest first: worlds that have gone leave theirs behind.
+  for (size_t i = bindings.size(); i-- > 0;)
+    if (const Binding &binding = bindings[i];
+        binding.world == serial && binding.timeoutSeconds == timeoutSeconds &&
+        binding.stream == owner && binding.scratchBytes >= scratch)
+      return binding;
+  Binding fresh{serial, timeoutSeconds, owner, scratch, nullptr, nullptr};
+  if (code.canFail)
+    fresh.failure = recordFor(world);
+  makeContext(fresh, world);
+  return bindings.emplace_back(fresh);
+}
+
+} // namespace tilery::rt

@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// A compiled kernel loaded on one device, with what its launches share: tensor maps, contexts and
+// failure records (gpu_abi.h). Lives as long as the process, since recorded graphs may run it.
+#pragma once
+
+#include "runtime/hal/driver.h"
+#include "runtime/launch/kernel_image.h"
+#include "runtime/launch/tensor_maps.h"
+#include "tilery/gpu_abi.h"
+
+#include <atomic>
+#include <deque>
+#include <mutex>
+
+namespace tilery::rt {
+
+class World;
+
+/// What the compiler says of the kernel beside its code.
+struct DeviceCode {
+  hal::KernelShape shape;
+  std::vector<TensorMapPlan> maps;
+  std::vector<std::string> messages;
+  bool canFail = false;
+};
+
+class DeviceKernel {
+public:
+  /// Loads machine code; belongs to the process.
+  static DeviceKernel &load(hal::DeviceRef where, const KernelImage &image, DeviceCode code,
+                            std::string_view machineCode);
+
+  static constexpr size_t MaxMaps = 16;
+  void fillMaps(const uint64_t *arguments, hal::TensorMap *maps);
+
+  /// What launches of one world with one time limit, on one stream when there is scratch memory,
+  /// have in common.
+  struct Binding {
+    uint64_t world = 0; // serial number, 0: none
+    double timeoutSeconds = 0;
+    hal::Stream stream = nullptr;
+    int64_t scratchBytes = 0;
+    void *context = nullptr; // on the device
+    tilery_gpu_failure *failure = nullptr;
+  };
+  const Binding &bind(World *world, double timeoutSeconds, hal::Stream stream, int64_t instances);
+
+  int64_t residentInstances();
+
+  const hal::DeviceRef where;
+  /// A copy: the caller's lives only as long as its function.
+  const KernelImage image;
+  const DeviceCode code;
+  hal::LoadedKernel *const loaded;
+  std::atomic<double> lastTimeout = 0;
+
+private:
+  DeviceKernel(hal::DeviceRef where, const KernelImage &image, DeviceCode code,
+               hal::LoadedKernel *loaded);
+  void makeContext(Binding &binding, World *world);
+  tilery_gpu_failure *recordFor(const World *world);
+
+  std::deque<TensorMapCache> maps;
+  std::atomic<int64_t> resident = -1;
+  std::mutex mutex;
+  std::deque<Binding> bindings;
+  std::vector<std::pair<const void *, tilery_gpu_failure *>> records; // by domain
+};
+
+struct Grid;
+struct LaunchOptions;
+
+/// launchKernel for a kernel with `image.device`; returns when the grid is in the stream.
+void launchOnDevice(World *world, const KernelImage &image, const Grid &grid,
+                    const uint64_t *arguments, const LaunchOptions &options);
+
+/// Waits for the work of a stream (null: of the whole device), then raises what failed in it.
+void synchronizeDevice(World *world, int32_t deviceNumber, hal::Stream stream, bool wholeDevice);
+
+} // namespace tilery::rt

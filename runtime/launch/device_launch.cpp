@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// Launches on devices that load code: checks, parameters, the call of the driver. No allocation
+// once a kernel has been launched in the same way.
+#include "runtime/base/knobs.h"
+#include "runtime/launch/device_failures.h"
+#include "runtime/launch/device_kernel.h"
+#include "runtime/launch/launch.h"
+
+namespace tilery::rt {
+
+static void checkCluster(const DeviceKernel &kernel, const Grid &grid) {
+  auto [x, y, z] = kernel.code.shape.cluster;
+  if (grid.x % x == 0 && grid.y % y == 0 && grid.z % z == 0)
+    return;
+  raise(TILERY_LAUNCH_ERROR,
+        "grid ({}, {}, {}) of kernel '{}' is no multiple of its clusters of ({}, {}, {}) program "
+        "instances\nhint: launch more instances and mask, or take num_ctas=1",
+        grid.x, grid.y, grid.z, kernel.image.name, x, y, z);
+}
+
+static void checkHeap(const World &world, const DeviceKernel &kernel) {
+  const hal::DeviceRef &heap = world.domain->device;
+  if (heap.driver == kernel.where.driver && heap.device == kernel.where.device)
+    return;
+  raise(TILERY_LAUNCH_ERROR,
+        "kernel '{}' runs on {}, but the symmetric heap of this world is in {}'s memory\nhint: "
+        "make the world with device=\"{}\"",
+        kernel.image.name, kernel.where.driver->properties(kernel.where.device).name,
+        heap.driver ? heap.driver->properties(heap.device).name : "the host",
+        kernel.where.driver->name());
+}
+
+// language.md section 4, rule 6. Ranks on one device run the same kernel at the same time.
+static void checkResident(const World *world, DeviceKernel &kernel, const Grid &grid) {
+  bool together = world && kernel.image.communicates && world->domain->kind == WorldKind::InProcess;
+  int64_t ranks = together ? world->size() : 1;
+  int64_t available = kernel.residentInstances() / ranks;
+  if (world && world->domain->options.residency > 0)
+    available = std::min(available, world->domain->options.residency);
+  double wanted = double(grid.x) * double(grid.y) * double(grid.z);
+  if (wanted <= double(available))
+    return;
+  raise(TILERY_LAUNCH_ERROR,
+        "kernel '{}' needs {} x {} x {} = {} program instances resident at a time, because they "
+        "wait for each other; {} has room for {}{}\nhint: launch at most {} and let each loop "
+        "over its tiles",
+        kernel.image.name, grid.x, grid.y, grid.z, wanted,
+        kernel.where.driver->properties(kernel.where.device).name, available,
+        ranks > 1 ? fmt::format(" on each of {} ranks", ranks) : "", available);
+}
+
+static void checkLaunch(World *world, DeviceKernel &kernel, const Grid &grid) {
+  checkCluster(kernel, grid);
+  if (kernel.image.communicates)
+    checkHeap(*world, kernel);
+  if (kernel.image.suspends)
+    checkResident(world, kernel, grid);
+}
+
+namespace {
+/// The addresses of a launch's parameters, in the order of gpu_abi.h.
+struct Parameters {
+  static constexpr size_t MaxArguments = 128;
+  Parameters(const uint64_t *arguments, size_t count, hal::TensorMap *maps, size_t mapCount,
+             void **context) {
+    size_t at = 0;
+    for (size_t i = 0; i < count; ++i)
+      addresses[at++] = const_cast<uint64_t *>(arguments + i);
+    for (size_t i = 0; i < mapCount; ++i)
+      addresses[at++] = maps + i;
+    addresses[at] = context;
+  }
+  void *addresses[MaxArguments + DeviceKernel::MaxMaps + 1];
+};
+} // namespace
+
+static void checkAtOnce(World *world, DeviceKernel &kernel, hal::Stream stream,
+                        const DeviceKernel::Binding &binding) {
+  hal::Driver &driver = *kernel.where.driver;
+  if (driver.isCapturing(kernel.where.device, stream))
+    return;
+  driver.synchronize(kernel.where.device, stream);
+  if (binding.failure && hasFailed(*binding.failure))
+    raiseFailure(world, *binding.failure, kernel);
+}
+
+void launchOnDevice(World *world, const KernelImage &image, const Grid &grid,
+                    const uint64_t *arguments, const LaunchOptions &options) {
+  DeviceKernel &kernel = *image.device;
+  size_t count = image.parameters.size();
+  if (count > Parameters::MaxArguments)
+    raise(TILERY_LAUNCH_ERROR, "kernel '{}' has {} run-time arguments, at most {} are possible",
+          image.name, count, Parameters::MaxArguments);
+  checkLaunch(world, kernel, grid);
+  checkNextRecord(world);
+  double timeout = options.timeoutSeconds >= 0 ? options.timeoutSeconds
+                   : world                     ? world->timeoutSeconds()
+                                               : knobs().timeoutSeconds;
+  hal::Stream stream = options.stream ? options.stream : world ? world->deviceStream() : nullptr;
+  const DeviceKernel::Binding &binding =
+      kernel.bind(world, timeout, stream, grid.x * grid.y * grid.z);
+  if (binding.failure && hasFailed(*binding.failure)) [[unlikely]]
+    raiseFailure(world, *binding.failure, kernel);
+  hal::TensorMap maps[DeviceKernel::MaxMaps];
+  kernel.fillMaps(arguments, maps);
+  void *context = binding.context;
+  Parameters parameters(arguments, count, maps, kernel.code.maps.size(), &context);
+  kernel.lastTimeout.store(timeout, std::memory_order_relaxed);
+  kernel.where.driver->launch({kernel.loaded,
+                               {uint32_t(grid.x), uint32_t(grid.y), uint32_t(grid.z)},
+                               parameters.addresses,
+                               stream});
+  if (knobs().check)
+    checkAtOnce(world, kernel, stream, binding);
+}
+
+void synchronizeDevice(World *world, int32_t number, hal::Stream stream, bool wholeDevice) {
+  hal::DeviceRef where = hal::deviceNumber(number);
+  if (wholeDevice)
+    where.driver->synchronizeDevice(where.device);
+  else
+    where.driver->synchronize(where.device, stream);
+  checkAllRecords(world);
+}
+
+} // namespace tilery::rt

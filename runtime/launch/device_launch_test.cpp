@@ -1,0 +1,326 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// Launches on a device that is not there: the fake libcuda records what the driver was asked for.
+#include "runtime/hal/cuda/fake/fake_cuda.h"
+#include "runtime/launch/device_failures.h"
+#include "runtime/launch/device_kernel.h"
+#include "runtime/launch/launch.h"
+
+#include "runtime/base/clock.h"
+#include "runtime/base/knobs.h"
+
+#include <array>
+#include <cstring>
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <thread>
+
+namespace tilery::rt {
+namespace {
+
+template <typename Action> Error errorOf(Action action) {
+  try {
+    action();
+  } catch (const Error &error) {
+    return error;
+  }
+  return Error(TILERY_OK, "no error");
+}
+
+template <typename Function> Function *symbol(const char *name) {
+  static void *library = dlopen(knobs().cudaLibrary.c_str(), RTLD_NOW);
+  return reinterpret_cast<Function *>(dlsym(library, name));
+}
+std::string calls() { return symbol<decltype(fake_cuda_calls)>("fake_cuda_calls")(); }
+void reset() { symbol<decltype(fake_cuda_reset)>("fake_cuda_reset")(); }
+fake_cuda_launch lastLaunch() {
+  int32_t count = symbol<decltype(fake_cuda_launch_count)>("fake_cuda_launch_count")();
+  return symbol<decltype(fake_cuda_launch_at)>("fake_cuda_launch_at")(count - 1);
+}
+
+class DeviceLaunch : public testing::Test {
+protected:
+  void SetUp() override {
+    where = hal::deviceNumber(1);
+    reset();
+  }
+
+  /// A kernel named `name` of PTX parameters such as ".param .u64 x"; the context is added.
+  KernelImage load(const std::string &name, const std::string &parameters, DeviceCode code = {}) {
+    std::string text = ".version 8.0\n.entry " + name + "(" + parameters +
+                       (parameters.empty() ? "" : ", ") + ".param .u64 context) { ret; }";
+    KernelImage image;
+    image.name = name;
+    image.communicates = communicates;
+    image.suspends = suspends;
+    image.sites = {{"ring.py", 12, 5, "dl.wait(ready)"}};
+    image.parameters = {{"x", KernelParameter::Kind::Pointer, "*fp32"},
+                        {"n", KernelParameter::Kind::Scalar, "i32"}};
+    if (code.shape.threads == 1)
+      code.shape.threads = 128;
+    std::string machineCode = where.driver->assemble(where.device, text, name);
+    image.device = &DeviceKernel::load(where, image, code, machineCode);
+    return image;
+  }
+  KernelImage loadFailing(const std::string &name) {
+    DeviceCode code;
+    code.canFail = true;
+    code.messages = {"x must be positive"};
+    return load(name, ".param .u64 x, .param .u32 n", code);
+  }
+
+  hal::DeviceRef where;
+  bool communicates = false, suspends = false; // of the kernels to load
+  uint64_t arguments[2] = {0x7000, 5};
+};
+
+TEST_F(DeviceLaunch, PassesEachParameterInItsSize) {
+  KernelImage image = load("two", ".param .u64 x, .param .u32 n", {{256, 1000, {1, 1, 1}}, {}, {}, false});
+  launchKernel(nullptr, image, {7, 3, 2}, arguments);
+  fake_cuda_launch launch = lastLaunch();
+  EXPECT_STREQ(launch.kernel, "two");
+  EXPECT_EQ(launch.grid[0], 7u);
+  EXPECT_EQ(launch.grid[1], 3u);
+  EXPECT_EQ(launch.grid[2], 2u);
+  EXPECT_EQ(launch.threads, 256u);
+  EXPECT_EQ(launch.shared_bytes, 1000u);
+  ASSERT_EQ(launch.parameter_bytes, 8 + 4 + 8);
+  uint64_t x;
+  uint32_t n;
+  tilery_gpu_context *context;
+  std::memcpy(&x, launch.parameters, 8);
+  std::memcpy(&n, launch.parameters + 8, 4);
+  std::memcpy(&context, launch.parameters + 12, 8);
+  EXPECT_EQ(x, 0x7000u);
+  EXPECT_EQ(n, 5u);
+  EXPECT_EQ(context->num_ranks, 1);
+  EXPECT_EQ(context->failure, nullptr);
+}
+
+TEST_F(DeviceLaunch, ASecondLaunchAsksForNothingElse) {
+  KernelImage image = loadFailing("twice");
+  launchKernel(nullptr, image, {1, 1, 1}, arguments);
+  reset();
+  launchKernel(nullptr, image, {1, 1, 1}, arguments);
+  EXPECT_EQ(calls(), "cuLaunchKernelEx");
+}
+
+TEST_F(DeviceLaunch, OfNothingDoesNothing) {
+  KernelImage image = load("none", ".param .u64 x, .param .u32 n");
+  reset();
+  launchKernel(nullptr, image, {0, 1, 1}, arguments);
+  EXPECT_EQ(calls(), "");
+}
+
+TEST_F(DeviceLaunch, ClustersDivideTheGrid) {
+  KernelImage image = load("cluster", ".param .u64 x, .param .u32 n", {{128, 0, {2, 1, 1}}, {}, {}, false});
+  launchKernel(nullptr, image, {6, 1, 1}, arguments);
+  EXPECT_EQ(lastLaunch().cluster[0], 2u);
+  Error error = errorOf([&] { launchKernel(nullptr, image, {5, 1, 1}, arguments); });
+  EXPECT_EQ(error.message.find("grid (5, 1, 1) of kernel 'cluster' is no multiple of its clusters "
+                               "of (2, 1, 1)"), 0u) << error.message;
+}
+
+TEST_F(DeviceLaunch, MoreThanIsResidentIsRefused) {
+  suspends = true;
+  KernelImage image = load("waits", ".param .u64 x, .param .u32 n");
+  launchKernel(nullptr, image, {132, 1, 1}, arguments);
+  Error error = errorOf([&] { launchKernel(nullptr, image, {100000, 1, 1}, arguments); });
+  EXPECT_EQ(error.kind, TILERY_LAUNCH_ERROR);
+  EXPECT_NE(error.message.find("kernel 'waits' needs 100000 x 1 x 1 = 100000 program instances "
+                               "resident at a time, because they wait for each other; Fake GPU 0 "
+                               "has room for 2112"), std::string::npos) << error.message;
+}
+
+TEST_F(DeviceLaunch, FailuresNamePlaceAndInstance) {
+  const std::pair<const char *, const char *> cases[] = {
+      {"fails_assertion", "ring.py:12:5: error: x must be positive\n        dl.wait(ready)\n"
+                          "  rank 0, kernel 'fails_assertion', program instance (3, 0, 0)"},
+      {"fails_bounds", "ring.py:12:5: error: index 7 is out of bounds: there are 8 elements\n"
+                       "        dl.wait(ready)\n"
+                       "  rank 0, kernel 'fails_bounds', program instance (3, 0, 0)"},
+      {"fails_wait", "wait timed out after 0.5 s\n  rank 0, kernel 'fails_wait', program instance "
+                     "(3, 0, 0) at ring.py:12:5: dl.wait(ready)\n    signal at 0x1000: expected == "
+                     "8, seen 7"}};
+  for (auto [name, text] : cases) {
+    KernelImage image = loadFailing(name);
+    launchKernel(nullptr, image, {8, 1, 1}, arguments, {0.5});
+    EXPECT_EQ(errorOf([&] { synchronizeDevice(nullptr, 1, nullptr, true); }).message, text);
+    synchronizeDevice(nullptr, 1, nullptr, false); // the record is as new
+  }
+}
+
+TEST_F(DeviceLaunch, AFailureIsFoundByTheNextLaunch) {
+  KernelImage image = loadFailing("fails_assertion");
+  launchKernel(nullptr, image, {8, 1, 1}, arguments);
+  Error error = errorOf([&] { launchKernel(nullptr, image, {8, 1, 1}, arguments); });
+  EXPECT_EQ(error.kind, TILERY_LAUNCH_ERROR);
+  EXPECT_NE(error.message.find("x must be positive"), std::string::npos);
+}
+
+TensorMapPlan planOfMatrix() {
+  using Kind = HostStep::Kind;
+  TensorMapPlan plan;
+  plan.offsetElements = {{Kind::Constant, 16}};
+  plan.element = "fp32";
+  plan.elementBytes = 4;
+  plan.extents = {{{Kind::Argument, 1}},
+                  {{Kind::Argument, 1}, {Kind::Constant, 3}, {Kind::DivideSigned, 0}}};
+  plan.strides = {{{Kind::Argument, 1}}};
+  plan.box = {32, 8};
+  plan.swizzleBytes = 128;
+  return plan;
+}
+
+TEST_F(DeviceLaunch, TensorMapsComeFromTheArguments) {
+  DeviceCode code;
+  code.maps = {planOfMatrix()};
+  KernelImage image =
+      load("mapped", ".param .u64 x, .param .u32 n, .param .align 64 .b8 map[128]", code);
+  arguments[1] = 64;
+  launchKernel(nullptr, image, {1, 1, 1}, arguments);
+  uint64_t words[16];
+  std::memcpy(words, lastLaunch().parameters + 12, sizeof words);
+  EXPECT_EQ(words[0], 0x7000u + 64);
+  EXPECT_EQ(words[1], uint64_t(7) << 32 | 3); // fp32, 128-byte swizzle
+  EXPECT_EQ(words[2], 64u);
+  EXPECT_EQ(words[3], 21u);
+  EXPECT_EQ(words[7], 256u);
+  EXPECT_EQ(words[12], 8u << 16 | 32u);
+  reset();
+  launchKernel(nullptr, image, {1, 1, 1}, arguments);
+  EXPECT_EQ(calls(), "cuLaunchKernelEx"); // the map was kept
+  arguments[1] = 128;
+  launchKernel(nullptr, image, {1, 1, 1}, arguments);
+  EXPECT_EQ(calls(), "cuLaunchKernelEx cuTensorMapEncodeTiled cuLaunchKernelEx");
+}
+
+TEST_F(DeviceLaunch, AnImpossibleTensorMapNamesTheArgument) {
+  DeviceCode code;
+  code.maps = {planOfMatrix()};
+  KernelImage image =
+      load("mapped", ".param .u64 x, .param .u32 n, .param .align 64 .b8 map[128]", code);
+  arguments[1] = 63;
+  EXPECT_EQ(errorOf([&] { launchKernel(nullptr, image, {1, 1, 1}, arguments); }).message,
+            "argument 'x' of kernel 'mapped' cannot be copied in bulk: its tensor has a stride of "
+            "252 bytes, which is no multiple of 16 below 2^40\nhint: pass memory aligned to 16 "
+            "bytes with strides that are multiples of 16 bytes");
+  arguments[0] = 0x7004;
+  arguments[1] = 64;
+  EXPECT_NE(errorOf([&] { launchKernel(nullptr, image, {1, 1, 1}, arguments); })
+                .message.find("its tensor starts at 0x7044, which is no multiple of 16 bytes"),
+            std::string::npos);
+}
+
+TEST_F(DeviceLaunch, ALostDeviceNamesTheKernel) {
+  KernelImage image = load("culprit", ".param .u64 x, .param .u32 n");
+  launchKernel(nullptr, image, {1, 1, 1}, arguments);
+  symbol<decltype(fake_cuda_fail)>("fake_cuda_fail")("cuCtxSynchronize", 700);
+  Error error = errorOf([&] { synchronizeDevice(nullptr, 1, nullptr, true); });
+  EXPECT_EQ(error.message, "kernel 'culprit' or one before it ended in CUDA_ERROR_ILLEGAL_ADDRESS "
+                           "(fake), seen by cuCtxSynchronize\nhint: the device is lost to this "
+                           "process; run it again with TILERY_CHECK=1 to find the access");
+}
+
+TEST_F(DeviceLaunch, NothingWaitsWhileAStreamIsCaptured) {
+  hal::Stream stream = where.driver->createStream(where.device);
+  symbol<decltype(fake_cuda_capture)>("fake_cuda_capture")(stream, 1);
+  KernelImage image = loadFailing("captured");
+  launchKernel(nullptr, image, {1, 1, 1}, arguments, {-1, stream});
+  reset();
+  launchKernel(nullptr, image, {1, 1, 1}, arguments, {-1, stream});
+  EXPECT_EQ(calls(), "cuLaunchKernelEx");
+  EXPECT_EQ(lastLaunch().stream, stream);
+}
+
+WorldOptions onDevice(int ranks, bool shared) {
+  WorldOptions options;
+  options.ranks = ranks;
+  options.device = 1;
+  options.heapBytes = 1 << 20;
+  options.sharedHeap = shared;
+  return options;
+}
+
+TEST_F(DeviceLaunch, RanksOfAWorldHaveTheirHeapsAndStreams) {
+  Group group(onDevice(2, false));
+  auto first = group.bind(0), second = group.bind(1);
+  communicates = true;
+  KernelImage image = load("talks", ".param .u64 x, .param .u32 n");
+  launchKernel(second.get(), image, {1, 1, 1}, arguments);
+  fake_cuda_launch launch = lastLaunch();
+  EXPECT_NE(launch.stream, nullptr);
+  EXPECT_NE(first->deviceStream(), second->deviceStream());
+  tilery_gpu_context *context;
+  std::memcpy(&context, launch.parameters + 12, 8);
+  EXPECT_EQ(context->rank, 1);
+  EXPECT_EQ(context->num_ranks, 2);
+  EXPECT_EQ(context->peer_bases[0], reinterpret_cast<uint64_t>(first->domain->heaps[0].data()));
+  EXPECT_EQ(context->heap_base, context->peer_bases[1]);
+  EXPECT_EQ(reinterpret_cast<uint64_t>(context->barrier_epochs), context->heap_base);
+  EXPECT_EQ(context->mesh[0], 1);
+  EXPECT_EQ(context->mesh[1], 1);
+  EXPECT_EQ(context->mesh[2], 2);
+}
+
+TEST_F(DeviceLaunch, AKernelNeedsTheHeapOnItsDevice) {
+  WorldOptions options;
+  options.heapBytes = 1 << 20;
+  auto world = makeSingleWorld(options);
+  communicates = true;
+  KernelImage image = load("talks", ".param .u64 x, .param .u32 n");
+  EXPECT_EQ(errorOf([&] { launchKernel(world.get(), image, {1, 1, 1}, arguments); }).message,
+            "kernel 'talks' runs on Fake GPU 0, but the symmetric heap of this world is in the "
+            "host's memory\nhint: make the world with device=\"cuda\"");
+}
+
+TEST_F(DeviceLaunch, TheHostReachesADevicesHeapByCopies) {
+  Group group(onDevice(2, false));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank)
+    threads.emplace_back([&, rank] {
+      auto world = group.bind(rank);
+      auto *signal = static_cast<uint64_t *>(world->allocate(16, "ready"));
+      EXPECT_EQ(errorOf([&] { world->notify(signal, 0, 1, TILERY_SIGNAL_ADD); }).kind,
+                TILERY_LAUNCH_ERROR);
+      world->notify(signal, 1 - rank, 7, TILERY_SIGNAL_SET);
+      world->wait(signal, 7, TILERY_CMP_EQ);
+      EXPECT_EQ(errorOf([&] { world->team(std::array{0}, "alone"); }).message,
+                "a world whose heaps only the device reaches has no teams\nhint: make it with "
+                "shared_heap=True");
+      world->finalize();
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
+TEST_F(DeviceLaunch, AFailureOfARankIsThatOfItsWorld) {
+  Group group(onDevice(2, true));
+  auto first = group.bind(0), second = group.bind(1);
+  communicates = true;
+  KernelImage image = loadFailing("fails_wait");
+  launchKernel(second.get(), image, {8, 1, 1}, arguments, {0.5});
+  Error peer = errorOf([&] { launchKernel(first.get(), image, {8, 1, 1}, arguments, {0.5}); });
+  EXPECT_EQ(peer.kind, TILERY_PEER_ERROR);
+  EXPECT_NE(peer.message.find("rank 1 failed: WaitTimeout: wait timed out after 0.5 s"),
+            std::string::npos) << peer.message;
+}
+
+TEST_F(DeviceLaunch, CostsLittle) {
+  KernelImage image = loadFailing("nothing");
+  int64_t best = INT64_MAX;
+  for (int i = 0; i < 50; ++i) {
+    reset();
+    int64_t begin = nowNs();
+    for (int k = 0; k < 100; ++k)
+      launchKernel(nullptr, image, {}, arguments);
+    best = std::min(best, (nowNs() - begin) / 100);
+  }
+  std::printf("our part of a launch, the fake driver's included: %d ns\n", int(best));
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  EXPECT_LT(best, 1500);
+#endif
+}
+
+} // namespace
+} // namespace tilery::rt
