@@ -45,7 +45,8 @@ foreach(library ${MLIR_ALL_LIBS} ${MLIR_DIALECT_LIBS} ${MLIR_CONVERSION_LIBS}
   endif()
 endforeach()
 llvm_map_components_to_libnames(TILERY_LLVM_LIBS
-  core support passes orcjit jitlink x86codegen x86asmparser x86desc x86info)
+  core support passes orcjit jitlink x86codegen x86asmparser x86desc x86info
+  nvptxcodegen nvptxdesc nvptxinfo)
 add_library(TileryMLIRStatic INTERFACE)
 target_link_libraries(TileryMLIRStatic INTERFACE
   MLIRArithDialect MLIRArithTransforms MLIRFuncDialect MLIRMathDialect MLIRMathTransforms
@@ -53,5 +54,6 @@ target_link_libraries(TileryMLIRStatic INTERFACE
   MLIRVectorTransforms MLIRLLVMDialect MLIRLLVMIRTransforms
   MLIRArithToLLVM MLIRControlFlowToLLVM MLIRFuncToLLVM MLIRMathToLLVM MLIRMathToLibm
   MLIRSCFToControlFlow MLIRVectorToLLVM MLIRVectorToLLVMPass MLIRReconcileUnrealizedCasts
+  MLIRNVVMDialect MLIRNVVMToLLVM MLIRNVVMToLLVMIRTranslation
   MLIRTargetLLVMIRExport MLIRBuiltinToLLVMIRTranslation MLIRLLVMToLLVMIRTranslation
   MLIRParser MLIRPass MLIRTransforms MLIRIR MLIRSupport ${TILERY_LLVM_LIBS})

@@ -6,6 +6,7 @@
 #include "compiler/Dialect/Core/IR/Core.h"
 #include "compiler/Dialect/Core/Transforms/Passes.h"
 #include "compiler/Dialect/Device/IR/Device.h"
+#include "compiler/Target/Registry.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -67,6 +68,14 @@ SourceSite siteOf(ArrayAttr triple) {
           int32_t(cast<IntegerAttr>(triple[2]).getInt())};
 }
 
+void addThreadInfo(LLVM::LLVMFuncOp function, int32_t threads, KernelInfo &info) {
+  info.threads = threads;
+  info.sharedBytes = int32_t(function->getAttrOfType<IntegerAttr>(kSharedBytesAttr).getInt());
+  info.canFail = function->hasAttr(kCanFailAttr);
+  for (Attribute text : function->getAttrOfType<ArrayAttr>(kMessagesAttr))
+    info.messages.push_back(cast<StringAttr>(text).str());
+}
+
 KernelInfo infoOf(LLVM::LLVMFuncOp function) {
   KernelInfo info;
   info.name = function.getName().str();
@@ -75,6 +84,8 @@ KernelInfo infoOf(LLVM::LLVMFuncOp function) {
   info.communicates = function->hasAttr(kCommunicatesAttr);
   for (Attribute site : function->getAttrOfType<ArrayAttr>(kSitesAttr))
     info.sites.push_back(siteOf(cast<ArrayAttr>(site)));
+  if (auto threads = function->getAttrOfType<IntegerAttr>(kThreadsAttr))
+    addThreadInfo(function, int32_t(threads.getInt()), info);
   return info;
 }
 
@@ -84,6 +95,7 @@ void registerLoweringDialects(DialectRegistry &registry) {
   registry.insert<core::CoreDialect, device::DeviceDialect, arith::ArithDialect,
                   cf::ControlFlowDialect, func::FuncDialect, LLVM::LLVMDialect,
                   math::MathDialect, scf::SCFDialect, vector::VectorDialect>();
+  registerTargetDialects(registry);
   registerBuiltinDialectTranslation(registry);
   registerLLVMDialectTranslation(registry);
 }

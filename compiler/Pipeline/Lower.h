@@ -18,6 +18,11 @@ inline constexpr llvm::StringLiteral kScratchBytesAttr = "core.scratch_bytes"; /
 inline constexpr llvm::StringLiteral kSuspendsAttr = "core.suspends";          // unit
 inline constexpr llvm::StringLiteral kCommunicatesAttr = "core.communicates";  // unit
 inline constexpr llvm::StringLiteral kSitesAttr = "core.sites"; // array of [file, line, column]
+// Of kernels for lanes and warps only:
+inline constexpr llvm::StringLiteral kThreadsAttr = "simt.threads";          // i32, of a block
+inline constexpr llvm::StringLiteral kSharedBytesAttr = "simt.shared_bytes"; // i64
+inline constexpr llvm::StringLiteral kCanFailAttr = "simt.can_fail";         // unit
+inline constexpr llvm::StringLiteral kMessagesAttr = "simt.messages";        // array of strings
 
 struct LowerOptions {
   /// Stages whose text is kept in CompiledCode::text: "core" (after target-independent

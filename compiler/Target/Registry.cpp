@@ -4,6 +4,11 @@
 #include "compiler/Target/Registry.h"
 
 #include "compiler/Target/Cpu/CpuTarget.h"
+#include "compiler/Target/Nvidia/NvidiaTarget.h"
+#include "compiler/Target/Simt/IR/Simt.h"
+#include "mlir/Conversion/NVVMToLLVM/NVVMToLLVM.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -17,6 +22,20 @@ static llvm::Expected<std::unique_ptr<Target>> makeCpu(llvm::StringRef,
   return std::make_unique<cpu::CpuTarget>(std::move(*machine));
 }
 
+static llvm::Expected<std::unique_ptr<Target>> makeNvidia(llvm::StringRef name,
+                                                          const TargetOptions &options) {
+  auto machine = nvidia::NvidiaOptions::fromName(name);
+  if (!machine)
+    return machine.takeError();
+  machine->numWarps = unsigned(options.numWarps);
+  machine->numStages = unsigned(options.numStages);
+  machine->maxRegisters = unsigned(options.maxRegisters);
+  machine->fpFusion = options.fpFusion;
+  if (options.assemblyVersion)
+    machine->limitPtx(unsigned(options.assemblyVersion));
+  return std::make_unique<nvidia::NvidiaTarget>(*machine);
+}
+
 namespace {
 struct Entry {
   const char *name;
@@ -24,7 +43,15 @@ struct Entry {
 };
 } // namespace
 
-static const Entry entries[] = {{"cpu", makeCpu}};
+static const Entry entries[] = {{"cpu", makeCpu},      {"sm_80", makeNvidia},
+                                {"sm_86", makeNvidia}, {"sm_89", makeNvidia},
+                                {"sm_90", makeNvidia}, {"sm_90a", makeNvidia}};
+
+void registerTargetDialects(mlir::DialectRegistry &registry) {
+  registry.insert<simt::SimtDialect, mlir::NVVM::NVVMDialect>();
+  mlir::registerNVVMDialectTranslation(registry);
+  mlir::registerConvertNVVMToLLVMInterface(registry);
+}
 
 std::vector<std::string> targetNames() {
   std::vector<std::string> names;

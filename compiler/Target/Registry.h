@@ -4,6 +4,7 @@
 #pragma once
 
 #include "compiler/Target/Target.h"
+#include "mlir/IR/DialectRegistry.h"
 
 #include <memory>
 #include <string>
@@ -26,6 +27,9 @@ struct TargetOptions {
   /// Of "cpu" only: "native", "avx512" or "avx2".
   std::string cpu = "native";
 };
+
+/// The dialects that targets lower through.
+void registerTargetDialects(mlir::DialectRegistry &registry);
 
 /// "cpu", "sm_90a", ...: what makeTarget takes.
 std::vector<std::string> targetNames();

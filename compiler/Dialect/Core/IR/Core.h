@@ -38,7 +38,7 @@ mlir::Type tileOf(mlir::Type element, llvm::ArrayRef<int64_t> shape);
 /// Extents of a tile; empty for a scalar.
 llvm::ArrayRef<int64_t> shapeOf(mlir::Type type);
 
-/// The type with the same shape and another element type.
+/// The type with the same shape (and encoding, if it has one) and another element type.
 mlir::Type withElement(mlir::Type tileOrScalar, mlir::Type element);
 
 } // namespace tilery::core

@@ -92,5 +92,8 @@ ArrayRef<int64_t> tilery::core::shapeOf(Type type) {
 }
 
 Type tilery::core::withElement(Type tileOrScalar, Type element) {
-  return tileOf(element, shapeOf(tileOrScalar));
+  // An encoding (Target/Simt) stays.
+  if (auto tensor = dyn_cast<RankedTensorType>(tileOrScalar))
+    return tensor.clone(element);
+  return element;
 }

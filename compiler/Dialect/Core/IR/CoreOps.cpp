@@ -15,6 +15,11 @@ static RankedTensorType tileType(Value value) { return cast<RankedTensorType>(va
 
 static bool sameShape(Type a, Type b) { return shapeOf(a) == shapeOf(b); }
 
+// Equal but for encodings.
+static bool sameTile(Type a, Type b) {
+  return sameShape(a, b) && getElementTypeOrSelf(a) == getElementTypeOrSelf(b);
+}
+
 LogicalResult RangeOp::verify() {
   auto type = cast<RankedTensorType>(getResult().getType());
   if (!type.getElementType().isInteger(32) || type.getRank() != 1)
@@ -134,7 +139,7 @@ LogicalResult SplitOp::verify() {
   auto type = tileType(getSource());
   if (type.getShape().back() != 2)
     return emitOpError("needs a last dimension of extent 2, not ") << type.getShape().back();
-  if (getLhs().getType() != halfType(type))
+  if (!sameTile(getLhs().getType(), halfType(type)))
     return emitOpError("results must be the source without its last dimension");
   return success();
 }
@@ -269,7 +274,7 @@ LogicalResult ReduceOp::verify() {
   SmallVector<int64_t> shape(source.getShape());
   shape.erase(shape.begin() + getAxis());
   for (auto [from, to] : llvm::zip(getSources(), getResults()))
-    if (to.getType() != tileOf(tileType(from).getElementType(), shape))
+    if (!sameTile(to.getType(), tileOf(tileType(from).getElementType(), shape)))
       return emitOpError("result must be the source without axis ") << getAxis();
   return verifyCombine(*this, getSources(), getCombine());
 }

@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Target/Nvidia/EmitPtx.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/Transforms/Utils/Cloning.h"
+
+#include <mutex>
+
+extern "C" {
+void LLVMInitializeNVPTXTarget();
+void LLVMInitializeNVPTXTargetInfo();
+void LLVMInitializeNVPTXTargetMC();
+void LLVMInitializeNVPTXAsmPrinter();
+}
+
+using namespace llvm;
+
+namespace tilery::nvidia {
+namespace {
+
+Expected<std::unique_ptr<TargetMachine>> createMachine(const NvidiaOptions &options) {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+  });
+  Triple triple("nvptx64-nvidia-cuda");
+  std::string message;
+  const llvm::Target *target = TargetRegistry::lookupTarget(triple, message);
+  if (!target)
+    return createStringError(message);
+  TargetOptions codegen;
+  codegen.AllowFPOpFusion = options.fpFusion ? FPOpFusion::Fast : FPOpFusion::Strict;
+  std::unique_ptr<TargetMachine> machine(target->createTargetMachine(
+      triple, options.arch(), "+ptx" + std::to_string(options.ptxVersion), codegen, Reloc::PIC_,
+      std::nullopt, CodeGenOptLevel::Aggressive));
+  if (!machine)
+    return createStringError("LLVM has no code generator for " + triple.str());
+  return machine;
+}
+
+// Lowering has chosen vectors; loops keep their form.
+void optimise(llvm::Module &module, TargetMachine &machine) {
+  PipelineTuningOptions tuning;
+  tuning.LoopVectorization = false;
+  tuning.SLPVectorization = false;
+  tuning.LoopInterleaving = false;
+  tuning.LoopUnrolling = false;
+  LoopAnalysisManager loops;
+  FunctionAnalysisManager functions;
+  CGSCCAnalysisManager sccs;
+  ModuleAnalysisManager modules;
+  PassBuilder builder(&machine, tuning);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(sccs);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, sccs, modules);
+  builder.buildPerModuleDefaultPipeline(OptimizationLevel::O2).run(module, modules);
+}
+
+Expected<std::string> generate(llvm::Module &module, TargetMachine &machine) {
+  SmallVector<char, 0> bytes;
+  raw_svector_ostream stream(bytes);
+  legacy::PassManager passes;
+  if (machine.addPassesToEmitFile(passes, stream, nullptr, CodeGenFileType::AssemblyFile))
+    return createStringError("LLVM cannot emit PTX");
+  passes.run(module);
+  return std::string(bytes.begin(), bytes.end());
+}
+
+// A kernel's calling convention and the number of its threads, without which ptxas plans for 1024.
+void setUpKernels(mlir::ModuleOp source, llvm::Module &module, const NvidiaOptions &options) {
+  for (auto function : source.getOps<mlir::LLVM::LLVMFuncOp>()) {
+    auto threads = function->getAttrOfType<mlir::IntegerAttr>("simt.threads");
+    if (!threads)
+      continue;
+    Function *kernel = module.getFunction(function.getName());
+    kernel->setCallingConv(CallingConv::PTX_Kernel);
+    kernel->addFnAttr("nvvm.reqntid", std::to_string(threads.getInt()));
+    if (options.maxRegisters)
+      kernel->addFnAttr("nvvm.maxnreg", std::to_string(options.maxRegisters));
+    kernel->setDoesNotThrow();
+  }
+}
+
+} // namespace
+
+Expected<CompiledCode> emitPtx(mlir::ModuleOp module, const NvidiaOptions &options,
+                               const EmitOptions &emit) {
+  auto machine = createMachine(options);
+  if (!machine)
+    return machine.takeError();
+  LLVMContext context;
+  std::unique_ptr<llvm::Module> ir = mlir::translateModuleToLLVMIR(module, context);
+  if (!ir)
+    return createStringError("translation to LLVM IR failed");
+  ir->setTargetTriple((*machine)->getTargetTriple());
+  ir->setDataLayout((*machine)->createDataLayout());
+  setUpKernels(module, *ir, options);
+  optimise(*ir, **machine);
+  CompiledCode code;
+  if (emit.llvmText) {
+    raw_string_ostream stream(code.text["llvm"]);
+    ir->print(stream, nullptr);
+  }
+  auto text = generate(*ir, **machine);
+  if (!text)
+    return text.takeError();
+  code.object = std::move(*text);
+  if (emit.asmText)
+    code.text["asm"] = code.object;
+  return code;
+}
+
+} // namespace tilery::nvidia

@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// NVIDIA's form of threads, warps and matrix units.
+#pragma once
+
+#include "compiler/Target/Simt/Machine.h"
+
+namespace tilery::nvidia {
+
+class NvidiaMachine : public simt::Machine {
+public:
+  /// `capability`: 80, 89, 90, ...
+  explicit NvidiaMachine(unsigned capability) : capability(capability) {}
+
+  unsigned laneBits() const override { return 5; }
+  int64_t sharedBytes() const override;
+  std::optional<simt::MatrixInstruction>
+  matrixInstruction(mlir::Type operand, mlir::Type acc,
+                    core::InputPrecision precision) const override;
+  llvm::SmallVector<mlir::Value> emitMatrix(mlir::OpBuilder &b, mlir::Location loc,
+                                            const simt::MatrixInstruction &instruction,
+                                            mlir::ValueRange lhs, mlir::ValueRange rhs,
+                                            mlir::ValueRange acc) const override;
+  mlir::Value thread(mlir::OpBuilder &b, mlir::Location loc) const override;
+  mlir::Value programId(mlir::OpBuilder &b, mlir::Location loc, unsigned axis) const override;
+  mlir::Value numPrograms(mlir::OpBuilder &b, mlir::Location loc, unsigned axis) const override;
+  mlir::Value shuffleXor(mlir::OpBuilder &b, mlir::Location loc, mlir::Value value,
+                         unsigned mask) const override;
+  mlir::Value shuffle(mlir::OpBuilder &b, mlir::Location loc, mlir::Value value,
+                      mlir::Value lane) const override;
+  void barrier(mlir::OpBuilder &b, mlir::Location loc) const override;
+  mlir::Value barrierOr(mlir::OpBuilder &b, mlir::Location loc,
+                        mlir::Value condition) const override;
+  llvm::StringRef syncScope(core::MemoryScope scope) const override;
+  mlir::Value clock(mlir::OpBuilder &b, mlir::Location loc) const override;
+  void exit(mlir::OpBuilder &b, mlir::Location loc) const override;
+  void print(mlir::OpBuilder &b, mlir::Location loc, llvm::StringRef format,
+             mlir::ValueRange values) const override;
+  mlir::Value emitMath(mlir::OpBuilder &b, mlir::Operation *op,
+                       mlir::ValueRange operands) const override;
+
+private:
+  unsigned capability;
+};
+
+} // namespace tilery::nvidia

@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// The passes of NVIDIA GPUs and what distinguishes one GPU's code from another's.
+#include "compiler/Target/Nvidia/NvidiaTarget.h"
+
+#include "compiler/Target/Nvidia/EmitPtx.h"
+#include "compiler/Target/Simt/Passes.h"
+#include "mlir/Conversion/Passes.h"
+#include "mlir/Transforms/Passes.h"
+#include "llvm/ADT/StringExtras.h"
+
+namespace tilery::nvidia {
+
+llvm::Expected<NvidiaOptions> NvidiaOptions::fromName(llvm::StringRef arch) {
+  NvidiaOptions options;
+  llvm::StringRef digits = arch;
+  bool known = digits.consume_front("sm_");
+  options.archSpecific = digits.consume_back("a");
+  known = known && llvm::to_integer(digits, options.capability, 10) && options.capability >= 80;
+  if (!known)
+    return llvm::createStringError("'" + arch + "' is not a GPU that this compiler knows; write sm_80, "
+                                   "sm_86, sm_89, sm_90 or sm_90a");
+  return options;
+}
+
+void NvidiaOptions::limitPtx(unsigned newest) {
+  constexpr unsigned newestOfLlvm = 90;
+  ptxVersion = std::min(newest, newestOfLlvm);
+}
+
+std::string NvidiaOptions::arch() const {
+  return "sm_" + std::to_string(capability) + (archSpecific ? "a" : "");
+}
+
+std::string NvidiaTarget::description() const {
+  return options.arch() + " ptx" + std::to_string(options.ptxVersion) + " warps" +
+         std::to_string(options.numWarps) + " stages" + std::to_string(options.numStages) +
+         " registers" + std::to_string(options.maxRegisters) + (options.fpFusion ? "" : " nofma");
+}
+
+void NvidiaTarget::addTilePasses(mlir::OpPassManager &passes) const {
+  // Before layouts, so that they see one form of every offset.
+  passes.addPass(simt::createWidenOffsets());
+  passes.addPass(mlir::createCanonicalizerPass());
+  passes.addPass(mlir::createCSEPass());
+  passes.addPass(simt::createAssignLayouts(machine, options.numWarps));
+  // Equal requests by different users become one.
+  passes.addPass(mlir::createCSEPass());
+  // What only depends on the arguments leaves the loops, in the layout its user needs.
+  passes.addPass(mlir::createLoopInvariantCodeMotionPass());
+}
+
+void NvidiaTarget::addFinalPasses(mlir::OpPassManager &passes) const {
+  passes.addPass(simt::createLowerTiles(machine, options.numWarps));
+  passes.addPass(mlir::createCSEPass());
+  // Structured loops first: the conversions below do not look into regions.
+  passes.addPass(mlir::createSCFToControlFlowPass());
+  passes.addPass(mlir::createConvertNVVMToLLVMPass());
+  passes.addPass(mlir::createConvertMathToLLVMPass());
+  passes.addPass(mlir::createArithToLLVMConversionPass());
+  passes.addPass(mlir::createConvertControlFlowToLLVMPass());
+  passes.addPass(mlir::createReconcileUnrealizedCastsPass());
+}
+
+llvm::Expected<CompiledCode> NvidiaTarget::emit(mlir::ModuleOp module,
+                                                const EmitOptions &emit) const {
+  return emitPtx(module, options, emit);
+}
+
+} // namespace tilery::nvidia

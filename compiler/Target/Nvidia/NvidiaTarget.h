@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// NVIDIA GPUs: tiles become threads' registers and shared memory, then PTX, which the driver
+// assembles.
+#pragma once
+
+#include "compiler/Target/Nvidia/NvidiaMachine.h"
+#include "compiler/Target/Target.h"
+
+namespace tilery::nvidia {
+
+/// What to generate code for, and the launch options that change code.
+struct NvidiaOptions {
+  unsigned capability = 90;  ///< 80, 86, 89, 90, 100, 120, ...
+  bool archSpecific = true;  ///< sm_90a rather than sm_90: wgmma and its like
+  unsigned ptxVersion = 80;  ///< 80 = 8.0; the highest that the driver takes, up to LLVM's
+  unsigned numWarps = 4;
+  unsigned numStages = 3;
+  unsigned maxRegisters = 0; ///< a thread; 0: no limit
+  bool fpFusion = true;
+
+  /// "sm_90a", "sm_80", ...; an error that names the known ones.
+  static llvm::Expected<NvidiaOptions> fromName(llvm::StringRef arch);
+  std::string arch() const;
+  /// Takes the driver's newest version, within what LLVM writes and this GPU needs.
+  void limitPtx(unsigned newest);
+};
+
+class NvidiaTarget : public Target {
+public:
+  explicit NvidiaTarget(NvidiaOptions options)
+      : options(options), machine(options.capability) {}
+
+  llvm::StringRef name() const override { return "nvidia"; }
+  std::string description() const override;
+  void addTilePasses(mlir::OpPassManager &passes) const override;
+  void addFinalPasses(mlir::OpPassManager &passes) const override;
+  llvm::Expected<CompiledCode> emit(mlir::ModuleOp module,
+                                    const EmitOptions &options) const override;
+
+private:
+  NvidiaOptions options;
+  NvidiaMachine machine;
+};
+
+} // namespace tilery::nvidia

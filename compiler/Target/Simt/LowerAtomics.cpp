@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// Atomics: each element once, on the thread that holds its first copy.
+#include "compiler/Target/Simt/Lowering.h"
+
+namespace tilery::simt {
+
+static LLVM::AtomicBinOp binary(core::AtomicKind kind) {
+  using K = core::AtomicKind;
+  using B = LLVM::AtomicBinOp;
+  switch (kind) {
+  case K::Add: return B::add;
+  case K::FAdd: return B::fadd;
+  case K::And: return B::_and;
+  case K::Or: return B::_or;
+  case K::Xor: return B::_xor;
+  case K::Max: return B::max;
+  case K::Min: return B::min;
+  case K::UMax: return B::umax;
+  case K::UMin: return B::umin;
+  case K::FMax: return B::fmax;
+  case K::FMin: return B::fmin;
+  case K::Xchg: return B::xchg;
+  }
+  llvm_unreachable("all kinds are listed");
+}
+
+static LLVM::AtomicOrdering ordering(core::MemorySemantic semantic) {
+  switch (semantic) {
+  case core::MemorySemantic::Relaxed: return LLVM::AtomicOrdering::monotonic;
+  case core::MemorySemantic::Acquire: return LLVM::AtomicOrdering::acquire;
+  case core::MemorySemantic::Release: return LLVM::AtomicOrdering::release;
+  case core::MemorySemantic::AcqRel: return LLVM::AtomicOrdering::acq_rel;
+  }
+  llvm_unreachable("all semantics are listed");
+}
+
+static bool releases(core::MemorySemantic semantic) {
+  return semantic == core::MemorySemantic::Release || semantic == core::MemorySemantic::AcqRel;
+}
+static bool acquires(core::MemorySemantic semantic) {
+  return semantic == core::MemorySemantic::Acquire || semantic == core::MemorySemantic::AcqRel;
+}
+
+// A release is one of the whole program instance: a barrier before it collects the other threads'
+// writes; after an acquire a barrier hands it on.
+LogicalResult Lowering::lowerAtomic(Operation *op, Value pointer, Value mask,
+                                    core::MemorySemantic semantic,
+                                    llvm::function_ref<Value(Value, unsigned)> emit) {
+  Value result = op->getResult(0);
+  Type element = loweredElement(getElementTypeOrSelf(result.getType()));
+  bool isTile = isa<RankedTensorType>(result.getType());
+  beforeStore(pointer);
+  if (releases(semantic))
+    barrier();
+  LinearLayout layout = isTile ? layoutOf(result) : LinearLayout();
+  Value only = isTile ? isFirstCopy(layout) : isFirstThread();
+  Elements list;
+  for (unsigned r = 0; r < layout.numRegisters(); ++r) {
+    Value condition = mask ? andI(only, elements(mask)[r]) : only;
+    list.push_back(emitIf(condition, element, [&] { return emit(elements(pointer)[r], r); },
+                          [&] { return zero(element); }));
+  }
+  pendingStores.push_back(pointer);
+  if (acquires(semantic))
+    barrier();
+  if (result.use_empty()) {
+    define(result, std::move(list));
+    return success();
+  }
+  if (!isTile) {
+    FailureOr<Value> all = fromFirstThread(list[0]);
+    if (failed(all))
+      return failure();
+    define(result, {*all});
+    return success();
+  }
+  if (!only) {
+    define(result, std::move(list));
+    return success();
+  }
+  // The other copies read what the first one got.
+  auto type = cast<RankedTensorType>(result.getType());
+  unsigned bytes = (storedType(element).getIntOrFloatBitWidth() + 7) / 8;
+  FailureOr<Value> base = scratch(type.getNumElements() * bytes);
+  if (failed(base))
+    return failure();
+  storeShared(*base, layout, list, {});
+  scratchWritten();
+  define(result, loadShared(*base, layout, element, {}));
+  scratchRead();
+  return success();
+}
+
+LogicalResult Lowering::lowerAtomicRMW(core::AtomicRMWOp op) {
+  return lowerAtomic(op, op.getPointer(), op.getMask(), op.getSemantic(),
+                     [&](Value address, unsigned r) -> Value {
+                       Value value = elements(op.getValue())[r];
+                       return LLVM::AtomicRMWOp::create(b, loc, binary(op.getKind()), address, value,
+                                                        ordering(op.getSemantic()),
+                                                        machine.syncScope(op.getScope()));
+                     });
+}
+
+LogicalResult Lowering::lowerAtomicCAS(core::AtomicCASOp op) {
+  return lowerAtomic(
+      op, op.getPointer(), Value(), op.getSemantic(), [&](Value address, unsigned r) -> Value {
+        Value expected = elements(op.getExpected())[r], value = elements(op.getValue())[r];
+        Type element = value.getType();
+        if (isa<FloatType>(element)) { // bits are compared, as on every target
+          auto integer = integerOfBits(element.getIntOrFloatBitWidth());
+          expected = LLVM::BitcastOp::create(b, loc, integer, expected);
+          value = LLVM::BitcastOp::create(b, loc, integer, value);
+        }
+        LLVM::AtomicOrdering success = ordering(op.getSemantic());
+        auto failure = acquires(op.getSemantic()) ? LLVM::AtomicOrdering::acquire
+                                                  : LLVM::AtomicOrdering::monotonic;
+        Value pair = LLVM::AtomicCmpXchgOp::create(b, loc, address, expected, value, success, failure,
+                                                   machine.syncScope(op.getScope()));
+        Value before = LLVM::ExtractValueOp::create(b, loc, pair, ArrayRef<int64_t>{0});
+        return isa<FloatType>(element) ? LLVM::BitcastOp::create(b, loc, element, before).getResult()
+                                       : before;
+      });
+}
+
+} // namespace tilery::simt

@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// Loops and branches: a tile that they carry becomes one value a register.
+#include "compiler/Target/Simt/Lowering.h"
+
+namespace tilery::simt {
+
+LogicalResult Lowering::lowerFor(scf::ForOp op) {
+  enterLoop(op.getRegion());
+  Elements inits = flattened(op.getInits());
+  auto loop = scf::ForOp::create(b, loc, scalar(op.getLowerBound()), scalar(op.getUpperBound()),
+                                 scalar(op.getStep()), inits);
+  define(op.getInductionVar(), {loop.getInductionVar()});
+  bind(op.getRegionIterArgs(), loop.getRegionIterArgs());
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    if (failed(lowerBlock(*op.getBody())))
+      return failure();
+    if (!inits.empty() || loop.getBody()->empty() ||
+        !loop.getBody()->back().hasTrait<OpTrait::IsTerminator>())
+      scf::YieldOp::create(b, loc, flattened(op.getYieldedValues()));
+  }
+  bind(op.getResults(), loop.getResults());
+  enterLoop(op.getRegion()); // what the last iteration left
+  return success();
+}
+
+LogicalResult Lowering::lowerIf(scf::IfOp op) {
+  bool hasElse = !op.getElseRegion().empty();
+  auto branch = scf::IfOp::create(b, loc, loweredTypes(op.getResultTypes()),
+                                  scalar(op.getCondition()), hasElse);
+  auto lower = [&](Region &from, Region &to) -> LogicalResult {
+    OpBuilder::InsertionGuard guard(b);
+    Block &block = to.front();
+    if (!block.empty() && block.back().hasTrait<OpTrait::IsTerminator>())
+      block.back().erase();
+    b.setInsertionPointToEnd(&block);
+    if (failed(lowerBlock(from.front())))
+      return failure();
+    scf::YieldOp::create(b, loc, flattened(from.front().getTerminator()->getOperands()));
+    return success();
+  };
+  bool busyBefore = sharedBusy;
+  auto loadsBefore = pendingLoads, storesBefore = pendingStores;
+  bool unknownLoadsBefore = unknownLoads, unknownStoresBefore = unknownStores;
+  if (failed(lower(op.getThenRegion(), branch.getThenRegion())))
+    return failure();
+  // Either side may have run, so what is pending after one is pending together with the other.
+  bool busyThen = sharedBusy, loadsThen = unknownLoads || !pendingLoads.empty(),
+       storesThen = unknownStores || !pendingStores.empty();
+  sharedBusy = busyBefore;
+  pendingLoads = loadsBefore;
+  pendingStores = storesBefore;
+  unknownLoads = unknownLoadsBefore;
+  unknownStores = unknownStoresBefore;
+  if (hasElse && failed(lower(op.getElseRegion(), branch.getElseRegion())))
+    return failure();
+  sharedBusy |= busyThen;
+  unknownLoads |= loadsThen;
+  unknownStores |= storesThen;
+  bind(op.getResults(), branch.getResults());
+  return success();
+}
+
+LogicalResult Lowering::lowerWhile(scf::WhileOp op) {
+  enterLoop(op.getBefore());
+  enterLoop(op.getAfter());
+  auto loop = scf::WhileOp::create(b, loc, loweredTypes(op.getResultTypes()),
+                                   flattened(op.getInits()));
+  auto start = [&](Region &region, TypeRange types) {
+    SmallVector<Type> lowered = loweredTypes(types);
+    return b.createBlock(&region, region.end(), lowered,
+                         SmallVector<Location>(lowered.size(), loc));
+  };
+  OpBuilder::InsertionGuard guard(b);
+  Block *before = start(loop.getBefore(), ValueRange(op.getBeforeArguments()).getTypes());
+  bind(op.getBeforeArguments(), before->getArguments());
+  if (failed(lowerBlock(op.getBefore().front())))
+    return failure();
+  scf::ConditionOp condition = op.getConditionOp();
+  scf::ConditionOp::create(b, loc, scalar(condition.getCondition()),
+                           flattened(condition.getArgs()));
+  Block *after = start(loop.getAfter(), ValueRange(op.getAfterArguments()).getTypes());
+  bind(op.getAfterArguments(), after->getArguments());
+  if (failed(lowerBlock(op.getAfter().front())))
+    return failure();
+  scf::YieldOp::create(b, loc, flattened(op.getYieldOp().getOperands()));
+  bind(op.getResults(), loop.getResults());
+  enterLoop(op.getBefore());
+  enterLoop(op.getAfter());
+  return success();
+}
+
+void Lowering::enterLoop(Region &body) {
+  body.walk([&](Operation *op) {
+    if (isa<core::LoadOp, core::AtomicRMWOp, core::AtomicCASOp>(op))
+      unknownLoads = true;
+    if (isa<core::StoreOp, core::AtomicRMWOp, core::AtomicCASOp>(op))
+      unknownStores = true;
+    sharedBusy |= isa<ConvertLayoutOp, core::ReduceOp, core::DotOp, core::GatherOp,
+                      core::AtomicRMWOp, core::AtomicCASOp, core::LoadOp>(op);
+  });
+}
+
+} // namespace tilery::simt

@@ -1,0 +1,331 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// Changes of layout, by the cheapest way that does it: renaming registers, exchanging them
+// between lanes, or through shared memory.
+#include "compiler/Target/Simt/Lowering.h"
+
+#include "llvm/Support/MathExtras.h"
+
+namespace tilery::simt {
+
+//===-- Registers ---------------------------------------------------------------------------------===//
+
+// Every thread already has what it needs when lanes and warps agree.
+std::optional<Elements> Lowering::convertInRegisters(ValueRange source, const LinearLayout &from,
+                                                     const LinearLayout &to) {
+  if (from.lanes != to.lanes || from.warps != to.warps)
+    return std::nullopt;
+  Span span(from.registers);
+  Elements list;
+  for (unsigned r = 0; r < to.numRegisters(); ++r) {
+    auto held = span.express(to.ofRegister(r));
+    if (!held)
+      return std::nullopt;
+    list.push_back(source[*held]);
+  }
+  return list;
+}
+
+//===-- Shuffles ------------------------------------------------------------------------------------===//
+
+static Value viaI32(OpBuilder &b, Location loc, Value value,
+                    llvm::function_ref<Value(Value)> move) {
+  Type type = value.getType();
+  if (isa<LLVM::LLVMPointerType>(type)) {
+    Value address = LLVM::PtrToIntOp::create(b, loc, b.getI64Type(), value);
+    return LLVM::IntToPtrOp::create(b, loc, type, viaI32(b, loc, address, move));
+  }
+  unsigned bits = type.isIntOrFloat() ? type.getIntOrFloatBitWidth() : 32;
+  auto integer = b.getIntegerType(bits);
+  Value raw = isa<IntegerType>(type) ? value : LLVM::BitcastOp::create(b, loc, integer, value);
+  Value moved;
+  if (bits == 64) {
+    auto pair = VectorType::get({2}, b.getI32Type());
+    Value halves = LLVM::BitcastOp::create(b, loc, pair, raw);
+    for (int i = 0; i < 2; ++i) {
+      Value index = arith::ConstantIntOp::create(b, loc, i, 32);
+      Value half = move(LLVM::ExtractElementOp::create(b, loc, halves, index));
+      halves = LLVM::InsertElementOp::create(b, loc, halves, half, index);
+    }
+    moved = LLVM::BitcastOp::create(b, loc, integer, halves);
+  } else if (bits < 32) {
+    Value wide = arith::ExtUIOp::create(b, loc, b.getI32Type(), raw);
+    moved = arith::TruncIOp::create(b, loc, integer, move(wide));
+  } else {
+    moved = move(raw);
+  }
+  return isa<IntegerType>(type) ? moved : Value(LLVM::BitcastOp::create(b, loc, type, moved));
+}
+
+Value Lowering::shuffleXor(Value value, unsigned mask) {
+  return viaI32(b, loc, value, [&](Value v) { return machine.shuffleXor(b, loc, v, mask); });
+}
+
+Value Lowering::shuffleFrom(Value value, Value lane) {
+  return viaI32(b, loc, value, [&](Value v) { return machine.shuffle(b, loc, v, lane); });
+}
+
+// Swaps the roles of a register bit and a lane bit: of each pair of registers a lane gives away
+// the one whose bit differs from its own.
+void Lowering::exchange(MutableArrayRef<Value> registers, unsigned registerBit, unsigned laneBit) {
+  Value bit = arith::AndIOp::create(b, loc, lane(), i32(1 << laneBit));
+  Value upper = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, bit, i32(0));
+  for (unsigned r = 0; r < registers.size(); ++r) {
+    if (r >> registerBit & 1)
+      continue;
+    Value &low = registers[r], &high = registers[r | 1u << registerBit];
+    Value sent = arith::SelectOp::create(b, loc, upper, low, high);
+    Value received = shuffleXor(sent, 1u << laneBit);
+    low = arith::SelectOp::create(b, loc, upper, received, low);
+    high = arith::SelectOp::create(b, loc, upper, high, received);
+  }
+}
+
+// Handles layouts whose bits are the same bases in other places within the warp. Neighbours that
+// stay together are packed to 32 bits first.
+std::optional<Elements> Lowering::convertByShuffles(ValueRange source, const LinearLayout &from,
+                                                    const LinearLayout &to) {
+  if (from.warps != to.warps || from.registers.size() != to.registers.size())
+    return std::nullopt;
+  SmallVector<std::pair<unsigned, unsigned>> swaps; // register bit, lane bit
+  LinearLayout now = from;
+  for (unsigned l = 0; l < to.lanes.size(); ++l) {
+    if (now.lanes[l] == to.lanes[l])
+      continue;
+    auto at = llvm::find(now.registers, to.lanes[l]);
+    if (at == now.registers.end() || to.lanes[l] == 0)
+      return std::nullopt;
+    std::swap(*at, now.lanes[l]);
+    swaps.push_back({unsigned(at - now.registers.begin()), l});
+  }
+  if (swaps.size() > 3 || !llvm::all_of(to.registers, [&](int32_t base) {
+        return llvm::is_contained(now.registers, base);
+      }))
+    return std::nullopt;
+
+  unsigned bits = source[0].getType().isIntOrFloat() ? source[0].getType().getIntOrFloatBitWidth()
+                                                     : 64;
+  unsigned packed = 0; // register bits below this one travel together
+  while (bits << (packed + 1) <= 32 && packed < now.registers.size() &&
+         llvm::none_of(swaps, [&](auto swap) { return swap.first == packed; }))
+    ++packed;
+  if (bits < 16) // sub-byte and byte values are not worth packing
+    packed = 0;
+  Elements words;
+  auto vector = VectorType::get({int64_t(1) << packed}, source[0].getType());
+  for (size_t i = 0; i < source.size(); i += size_t(1) << packed) {
+    if (!packed) {
+      words.push_back(source[i]);
+      continue;
+    }
+    Value word = LLVM::PoisonOp::create(b, loc, vector);
+    for (int64_t j = 0; j < int64_t(1) << packed; ++j)
+      word = LLVM::InsertElementOp::create(b, loc, word, source[i + size_t(j)], i32(j));
+    words.push_back(LLVM::BitcastOp::create(b, loc, integerOfBits(bits << packed), word));
+  }
+  for (auto [registerBit, laneBit] : swaps)
+    exchange(words, registerBit - packed, laneBit);
+  Elements list;
+  for (Value word : words) {
+    if (!packed) {
+      list.push_back(word);
+      continue;
+    }
+    Value unpacked = LLVM::BitcastOp::create(b, loc, vector, word);
+    for (int64_t j = 0; j < int64_t(1) << packed; ++j)
+      list.push_back(LLVM::ExtractElementOp::create(b, loc, unpacked, i32(j)));
+  }
+  return convertInRegisters(list, now, to);
+}
+
+//===-- Shared memory -----------------------------------------------------------------------------------===//
+
+void Lowering::barrier() {
+  machine.barrier(b, loc);
+  ordered();
+}
+
+FailureOr<Value> Lowering::scratch(int64_t bytes) {
+  if (bytes > machine.sharedBytes()) {
+    emitError(loc) << "this needs " << bytes << " bytes of shared memory, but a program instance has "
+                   << machine.sharedBytes() << "\nhint: use smaller tiles";
+    return failure();
+  }
+  sharedBytes = std::max(sharedBytes, bytes);
+  if (sharedBusy)
+    barrier();
+  return sharedBase;
+}
+
+void Lowering::scratchWritten() {
+  barrier();
+}
+
+Value Lowering::sharedAddress(Value base, Value byteOffset) {
+  return LLVM::GEPOp::create(b, loc, base.getType(), b.getI8Type(), base,
+                             ArrayRef<LLVM::GEPArg>{byteOffset});
+}
+
+Type Lowering::storedType(Type element) {
+  if (element.isInteger(1))
+    return b.getI8Type();
+  return isa<LLVM::LLVMPointerType>(element) ? b.getI64Type() : element;
+}
+
+Value Lowering::toStored(Value value) {
+  if (value.getType().isInteger(1))
+    return arith::ExtUIOp::create(b, loc, b.getI8Type(), value);
+  if (isa<LLVM::LLVMPointerType>(value.getType()))
+    return LLVM::PtrToIntOp::create(b, loc, b.getI64Type(), value);
+  return value;
+}
+
+Value Lowering::fromStored(Value value, Type element) {
+  if (element.isInteger(1))
+    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, value, zero(b.getI8Type()));
+  if (isa<LLVM::LLVMPointerType>(element))
+    return LLVM::IntToPtrOp::create(b, loc, element, value);
+  return value;
+}
+
+// Register bits that hold the lowest bits of the index, for accesses of several elements.
+static SmallVector<unsigned> vectorBits(const LinearLayout &layout, unsigned elementBytes) {
+  SmallVector<unsigned> bits = layout.contiguousBits();
+  unsigned most = llvm::Log2_32(std::max(1u, 16 / elementBytes));
+  if (bits.size() > most)
+    bits.resize(most);
+  return bits;
+}
+
+// Calls `access` with the registers of each vector and the byte offset of its first element.
+static void forEachVector(const LinearLayout &layout, ArrayRef<unsigned> bits,
+                          llvm::function_ref<void(ArrayRef<unsigned>)> access) {
+  unsigned inVector = 0;
+  for (unsigned bit : bits)
+    inVector |= 1u << bit;
+  for (unsigned r = 0; r < layout.numRegisters(); ++r) {
+    if (r & inVector)
+      continue;
+    SmallVector<unsigned> registers;
+    for (unsigned i = 0; i < 1u << bits.size(); ++i) {
+      unsigned member = r;
+      for (auto [position, bit] : llvm::enumerate(bits))
+        if (i >> position & 1)
+          member |= 1u << bit;
+      registers.push_back(member);
+    }
+    access(registers);
+  }
+}
+
+namespace {
+/// Byte addresses of a layout's elements under a swizzle: both are linear, so the thread's part is
+/// computed once and a register adds a constant.
+struct SharedOffsets {
+  const LinearLayout &layout;
+  unsigned bytes;
+  Swizzle swizzle;
+
+  LinearLayout scaled() const {
+    LinearLayout result;
+    auto apply = [&](ArrayRef<int32_t> from, Bases &to) {
+      for (int32_t base : from)
+        to.push_back(swizzle.apply(base * int32_t(bytes)));
+    };
+    apply(layout.registers, result.registers);
+    apply(layout.lanes, result.lanes);
+    apply(layout.warps, result.warps);
+    return result;
+  }
+};
+} // namespace
+
+void Lowering::storeShared(Value base, const LinearLayout &layout, ValueRange list,
+                           const Swizzle &swizzle) {
+  Type stored = storedType(list[0].getType());
+  unsigned bytes = (stored.getIntOrFloatBitWidth() + 7) / 8;
+  LinearLayout offsets = SharedOffsets{layout, bytes, swizzle}.scaled();
+  SmallVector<unsigned> bits = vectorBits(layout, bytes);
+  emitIf(isFirstCopy(layout), [&] {
+    forEachVector(layout, bits, [&](ArrayRef<unsigned> registers) {
+      Value address = sharedAddress(base, elementIndex(offsets, registers[0]));
+      if (registers.size() == 1) {
+        LLVM::StoreOp::create(b, loc, toStored(list[registers[0]]), address, bytes);
+        return;
+      }
+      Value vector = LLVM::PoisonOp::create(b, loc,
+                                            VectorType::get({int64_t(registers.size())}, stored));
+      for (auto [i, r] : llvm::enumerate(registers))
+        vector = LLVM::InsertElementOp::create(b, loc, vector, toStored(list[r]), i32(int64_t(i)));
+      LLVM::StoreOp::create(b, loc, vector, address, unsigned(bytes * registers.size()));
+    });
+  });
+}
+
+Elements Lowering::loadShared(Value base, const LinearLayout &layout, Type element,
+                              const Swizzle &swizzle) {
+  Type stored = storedType(element);
+  unsigned bytes = (stored.getIntOrFloatBitWidth() + 7) / 8;
+  LinearLayout offsets = SharedOffsets{layout, bytes, swizzle}.scaled();
+  Elements list(layout.numRegisters());
+  forEachVector(layout, vectorBits(layout, bytes), [&](ArrayRef<unsigned> registers) {
+    Value address = sharedAddress(base, elementIndex(offsets, registers[0]));
+    if (registers.size() == 1) {
+      list[registers[0]] = fromStored(LLVM::LoadOp::create(b, loc, stored, address, bytes), element);
+      return;
+    }
+    Value vector = LLVM::LoadOp::create(
+        b, loc, VectorType::get({int64_t(registers.size())}, stored), address,
+        unsigned(bytes * registers.size()));
+    for (auto [i, r] : llvm::enumerate(registers))
+      list[r] = fromStored(LLVM::ExtractElementOp::create(b, loc, vector, i32(int64_t(i))), element);
+  });
+  return list;
+}
+
+FailureOr<Value> Lowering::fromFirstThread(Value value) {
+  Type stored = storedType(value.getType());
+  FailureOr<Value> base = scratch(8);
+  if (failed(base))
+    return failure();
+  emitIf(isFirstThread(), [&] { LLVM::StoreOp::create(b, loc, toStored(value), *base); });
+  scratchWritten();
+  Value all = LLVM::LoadOp::create(b, loc, stored, *base);
+  scratchRead();
+  return fromStored(all, value.getType());
+}
+
+//===-- The choice ----------------------------------------------------------------------------------------===//
+
+FailureOr<Elements> Lowering::convert(ValueRange source, RankedTensorType type,
+                                      const LinearLayout &from, const LinearLayout &to) {
+  if (auto renamed = convertInRegisters(source, from, to))
+    return *renamed;
+  if (auto exchanged = convertByShuffles(source, from, to))
+    return *exchanged;
+  Type element = source[0].getType();
+  unsigned bytes = (storedType(element).getIntOrFloatBitWidth() + 7) / 8;
+  int64_t tileBytes = type.getNumElements() * bytes;
+  FailureOr<Value> base = scratch(tileBytes);
+  if (failed(base))
+    return failure();
+  unsigned most = unsigned(std::max(vectorBits(from, bytes).size(), vectorBits(to, bytes).size()));
+  Swizzle swizzle = chooseSwizzle(from, to, bytes, bytes << most, tileBytes);
+  storeShared(*base, from, source, swizzle);
+  scratchWritten();
+  Elements list = loadShared(*base, to, element, swizzle);
+  scratchRead();
+  return list;
+}
+
+LogicalResult Lowering::lowerConvert(ConvertLayoutOp op) {
+  auto type = cast<RankedTensorType>(op.getType());
+  FailureOr<Elements> list = convert(elements(op.getSource()), type, layoutOf(op.getSource()),
+                                     layoutOf(op.getResult()));
+  if (failed(list))
+    return failure();
+  define(op, std::move(*list));
+  return success();
+}
+
+} // namespace tilery::simt

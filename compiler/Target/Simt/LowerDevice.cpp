@@ -1,0 +1,277 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// Ranks, symmetric memory and signals on devices that map their peers' heaps.
+#include "compiler/Target/Simt/Lowering.h"
+
+#include "tilery/gpu_abi.h"
+#include "tilery/kernel_abi.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <cstddef>
+
+namespace tilery::simt {
+
+using LLVM::AtomicOrdering;
+
+namespace {
+
+int64_t pointeeBytes(Type pointer) {
+  Type pointee;
+  if (auto core = dyn_cast<core::PointerType>(pointer))
+    pointee = core.getPointee();
+  else
+    pointee = cast<device::SymmType>(pointer).getPointee();
+  return pointee.isIntOrFloat() ? (pointee.getIntOrFloatBitWidth() + 7) / 8 : 8;
+}
+
+arith::CmpIPredicate predicateOf(device::Compare compare) {
+  using C = device::Compare;
+  using P = arith::CmpIPredicate;
+  switch (compare) {
+  case C::EQ: return P::eq;
+  case C::NE: return P::ne;
+  case C::GT: return P::ugt;
+  case C::LE: return P::ule;
+  case C::LT: return P::ult;
+  case C::GE: return P::uge;
+  }
+  llvm_unreachable("all comparisons are listed");
+}
+
+} // namespace
+
+Value Lowering::peerAddress(Value local, Value rank) {
+  Value base = loadContext(offsetof(tilery_gpu_context, heap_base), b.getI64Type());
+  Value table = loadContext(offsetof(tilery_gpu_context, peer_bases), pointerType(1));
+  Value index = arith::ExtUIOp::create(b, loc, b.getI64Type(), rank);
+  Value slot = byteOffset(table, arith::MulIOp::create(b, loc, index, i64(8)));
+  Value peer = LLVM::LoadOp::create(b, loc, b.getI64Type(), slot);
+  return byteOffset(local, arith::SubIOp::create(b, loc, peer, base));
+}
+
+void Lowering::checkRank(Value rank) {
+  Value ranks = loadContext(offsetof(tilery_gpu_context, num_ranks), b.getI32Type());
+  Value bad = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::uge, rank, ranks);
+  FailureValues details;
+  details.seen = arith::ExtSIOp::create(b, loc, b.getI64Type(), rank);
+  details.expected = arith::ExtSIOp::create(b, loc, b.getI64Type(), ranks);
+  // The rank is the same on all threads, so they leave together without a barrier.
+  canFail = true;
+  emitIf(bad, [&] {
+    emitIf(isFirstThread(), [&] { writeFailure(TILERY_GPU_BAD_RANK, -1, details); });
+    machine.exit(b, loc);
+  });
+}
+
+// Orders what this thread wrote or saw (through barriers: the whole instance) before what follows.
+void Lowering::fence(core::MemoryScope scope) {
+  LLVM::FenceOp::create(b, loc, AtomicOrdering::acq_rel, machine.syncScope(scope));
+}
+
+void Lowering::updateSignal(Value signal, Value rank, Value value, device::SignalUpdate update,
+                            core::MemoryScope scope) {
+  barrier(); // release of the whole instance: pairs with the barrier after a wait
+  emitIf(isFirstThread(), [&] {
+    Value address = peerAddress(signal, rank);
+    fence(scope);
+    StringRef name = machine.syncScope(scope);
+    if (update == device::SignalUpdate::Add)
+      LLVM::AtomicRMWOp::create(b, loc, LLVM::AtomicBinOp::add, address, value,
+                                AtomicOrdering::release, name);
+    else
+      LLVM::StoreOp::create(b, loc, value, address, 8, false, false, false,
+                            AtomicOrdering::release, name);
+  });
+}
+
+// One thread polls; the others wait at the barrier, which costs no issue slots.
+void Lowering::waitFor(Value signal, Value count, Value value, device::Compare compare,
+                       core::MemoryScope scope) {
+  suspends = canFail = communicates = true;
+  arith::CmpIPredicate predicate = predicateOf(compare);
+  Value timeout = loadContext(offsetof(tilery_gpu_context, timeout_ns), b.getI64Type());
+  Value record = loadContext(offsetof(tilery_gpu_context, failure), pointerType(1));
+  barrier();
+  auto whole = scf::IfOp::create(b, loc, b.getI1Type(), isFirstThread(), true);
+  b.setInsertionPointToStart(whole.thenBlock());
+  Value start = machine.clock(b, loc);
+  // Carries: index of the signal, whether the wait failed.
+  auto loop = scf::WhileOp::create(b, loc, {b.getI64Type(), b.getI1Type()},
+                                   {i64(0), arith::ConstantIntOp::create(b, loc, 0, 1)});
+  Block *before = b.createBlock(&loop.getBefore(), {}, {b.getI64Type(), b.getI1Type()}, {loc, loc});
+  Value index = before->getArgument(0), failedSoFar = before->getArgument(1);
+  Value left = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, index, count);
+  Value going = arith::AndIOp::create(
+      b, loc, left, arith::XOrIOp::create(b, loc, failedSoFar, trueValue()));
+  scf::ConditionOp::create(b, loc, going, before->getArguments());
+  Block *after = b.createBlock(&loop.getAfter(), {}, {b.getI64Type(), b.getI1Type()}, {loc, loc});
+  index = after->getArgument(0);
+  Value address = byteOffset(signal, arith::MulIOp::create(b, loc, index, i64(8)));
+  Value seen = LLVM::LoadOp::create(b, loc, b.getI64Type(), address, 8, true, false, false, false,
+                                    AtomicOrdering::acquire, machine.syncScope(scope));
+  Value holds = arith::CmpIOp::create(b, loc, predicate, seen, value);
+  auto next = scf::IfOp::create(b, loc, {b.getI64Type(), b.getI1Type()}, holds, true);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(next.thenBlock());
+    scf::YieldOp::create(b, loc, ValueRange{arith::AddIOp::create(b, loc, index, i64(1)),
+                                            arith::ConstantIntOp::create(b, loc, 0, 1)});
+    b.setInsertionPointToStart(next.elseBlock());
+    Value waited = arith::SubIOp::create(b, loc, machine.clock(b, loc), start);
+    Value late = arith::AndIOp::create(
+        b, loc, arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ugt, waited, timeout),
+        arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, timeout, i64(0)));
+    FailureValues details{LLVM::PtrToIntOp::create(b, loc, b.getI64Type(), address), value, seen,
+                          int32_t(compare)};
+    emitIf(late, [&] { writeFailure(TILERY_GPU_WAIT_TIMEOUT, -1, details); });
+    // Another instance that failed will never signal.
+    Value kind = LLVM::LoadOp::create(
+        b, loc, b.getI32Type(), byteOffset(record, i64(offsetof(tilery_gpu_failure, kind))), 4, true);
+    Value broken = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, kind, i32(0));
+    scf::YieldOp::create(b, loc,
+                         ValueRange{index, arith::OrIOp::create(b, loc, late, broken).getResult()});
+  }
+  scf::YieldOp::create(b, loc, next.getResults());
+  b.setInsertionPointAfter(loop);
+  scf::YieldOp::create(b, loc, loop.getResult(1));
+  b.setInsertionPointToStart(whole.elseBlock());
+  scf::YieldOp::create(b, loc, arith::ConstantIntOp::create(b, loc, 0, 1).getResult());
+  b.setInsertionPointAfter(whole);
+  Value any = machine.barrierOr(b, loc, whole.getResult(0)); // acquire for the whole instance
+  ordered();
+  emitIf(any, [&] { machine.exit(b, loc); });
+}
+
+//===-- Transfers ----------------------------------------------------------------------------------------===//
+
+// All threads copy: 16 bytes at a time where both ends are aligned, the rest byte by byte.
+void Lowering::copyBytes(Value destination, Value source, Value bytes) {
+  Type i64Type = b.getI64Type();
+  Value to = LLVM::PtrToIntOp::create(b, loc, i64Type, destination);
+  Value from = LLVM::PtrToIntOp::create(b, loc, i64Type, source);
+  Value low = arith::AndIOp::create(b, loc, arith::OrIOp::create(b, loc, to, from), i64(15));
+  Value aligned = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, low, i64(0));
+  Value wide = arith::SelectOp::create(
+      b, loc, aligned, arith::AndIOp::create(b, loc, bytes, i64(-16)), i64(0));
+  Value me = arith::ExtUIOp::create(b, loc, i64Type, thread());
+  int64_t threads = int64_t(numWarps) << machine.laneBits();
+  auto copy = [&](Value begin, Value end, Type word, int64_t size) {
+    Value first = arith::AddIOp::create(b, loc, begin, arith::MulIOp::create(b, loc, me, i64(size)));
+    auto loop = scf::ForOp::create(b, loc, first, end, i64(threads * size));
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    Value at = loop.getInductionVar();
+    Value value = LLVM::LoadOp::create(b, loc, word, byteOffset(source, at), unsigned(size));
+    LLVM::StoreOp::create(b, loc, value, byteOffset(destination, at), unsigned(size));
+  };
+  copy(i64(0), wide, VectorType::get({4}, b.getI32Type()), 16);
+  copy(wide, bytes, b.getI8Type(), 1);
+}
+
+LogicalResult Lowering::lowerPut(device::PutOp op) {
+  checkRank(scalar(op.getRank()));
+  barrier();
+  Value bytes = arith::MulIOp::create(b, loc, scalar(op.getCount()),
+                                      i64(pointeeBytes(op.getSource().getType())));
+  copyBytes(peerAddress(scalar(op.getDestination()), scalar(op.getRank())), scalar(op.getSource()),
+            bytes);
+  unknownStores = true;
+  if (op.getSignal())
+    updateSignal(scalar(op.getSignal()), scalar(op.getRank()), scalar(op.getValue()), op.getUpdate(),
+                 core::MemoryScope::System);
+  return success();
+}
+
+LogicalResult Lowering::lowerGet(device::GetOp op) {
+  checkRank(scalar(op.getRank()));
+  barrier();
+  Value bytes = arith::MulIOp::create(b, loc, scalar(op.getCount()),
+                                      i64(pointeeBytes(op.getDestination().getType())));
+  copyBytes(scalar(op.getDestination()), peerAddress(scalar(op.getSource()), scalar(op.getRank())),
+            bytes);
+  unknownStores = true;
+  return success();
+}
+
+//===-- Barriers --------------------------------------------------------------------------------------------===//
+
+// Every rank counts in a cell of every other; each waits until all cells have reached its own count.
+void Lowering::barrierAll() {
+  barrier();
+  Value cells = loadContext(offsetof(tilery_gpu_context, barrier_epochs), pointerType(1));
+  Value rank = loadContext(offsetof(tilery_gpu_context, rank), b.getI32Type());
+  Value ranks = loadContext(offsetof(tilery_gpu_context, num_ranks), b.getI32Type());
+  Value mine = byteOffset(cells, arith::MulIOp::create(
+                                     b, loc, arith::ExtUIOp::create(b, loc, b.getI64Type(), rank),
+                                     i64(8)));
+  auto loop = scf::IfOp::create(b, loc, isFirstThread(), false);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.thenBlock());
+    fence(core::MemoryScope::System);
+    auto each = scf::ForOp::create(b, loc, i32(0), ranks, i32(1));
+    b.setInsertionPointToStart(each.getBody());
+    LLVM::AtomicRMWOp::create(b, loc, LLVM::AtomicBinOp::add,
+                              peerAddress(mine, each.getInductionVar()), i64(1),
+                              AtomicOrdering::release, StringRef());
+  }
+  barrier();
+  Value epoch = LLVM::LoadOp::create(b, loc, b.getI64Type(), mine, 8, true);
+  waitFor(cells, arith::ExtUIOp::create(b, loc, b.getI64Type(), ranks), epoch, device::Compare::GE,
+          core::MemoryScope::System);
+}
+
+Value Lowering::rankAlong(int32_t axis, bool extent) {
+  if (axis < 0)
+    return loadContext(extent ? offsetof(tilery_gpu_context, num_ranks)
+                              : offsetof(tilery_gpu_context, rank),
+                       b.getI32Type());
+  Value mesh = loadContext(offsetof(tilery_gpu_context, mesh), pointerType(1));
+  return fieldOf(mesh, 4 * (1 + 2 * int64_t(axis) + extent), b.getI32Type());
+}
+
+LogicalResult Lowering::lowerDevice(Operation *op) {
+  communicates = true;
+  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
+      .Case([&](device::RankIdOp id) {
+        define(id, {rankAlong(int32_t(id.getAxis()), false)});
+        return success();
+      })
+      .Case([&](device::NumRanksOp count) {
+        define(count, {rankAlong(int32_t(count.getAxis()), true)});
+        return success();
+      })
+      .Case([&](device::SymmAtOp at) {
+        checkRank(scalar(at.getRank()));
+        define(at, {peerAddress(scalar(at.getSource()), scalar(at.getRank()))});
+        return success();
+      })
+      .Case([&](device::NotifyOp notify) {
+        checkRank(scalar(notify.getRank()));
+        updateSignal(scalar(notify.getSignal()), scalar(notify.getRank()),
+                     scalar(notify.getValue()), notify.getUpdate(), notify.getScope());
+        return success();
+      })
+      .Case([&](device::WaitOp wait) {
+        waitFor(scalar(wait.getSignal()), scalar(wait.getCount()), scalar(wait.getValue()),
+                wait.getCompare(), wait.getScope());
+        return success();
+      })
+      .Case([&](device::PutOp put) { return lowerPut(put); })
+      .Case([&](device::GetOp get) { return lowerGet(get); })
+      .Case<device::FenceOp, device::QuietOp>([&](auto) {
+        fence(core::MemoryScope::System);
+        barrier();
+        return success();
+      })
+      .Case<device::BarrierAllOp, device::SyncAllOp>([&](auto) {
+        barrierAll();
+        return success();
+      })
+      .Default([](Operation *other) {
+        return other->emitError("operation ")
+               << other->getName() << " is not supported on this target";
+      });
+}
+
+} // namespace tilery::simt

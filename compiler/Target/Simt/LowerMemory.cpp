@@ -1,0 +1,260 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// Loads and stores: as wide as the layout and what is known of the addresses allow; barriers
+// where program order within the instance needs them (language.md, section 4, rule 1).
+#include "compiler/Target/Simt/Lowering.h"
+
+#include "llvm/Support/MathExtras.h"
+
+namespace tilery::simt {
+
+Value Lowering::emitIf(Value condition, Type type, llvm::function_ref<Value()> emit,
+                       llvm::function_ref<Value()> otherwise) {
+  if (!condition)
+    return emit();
+  auto branch = scf::IfOp::create(b, loc, type, condition, true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  scf::YieldOp::create(b, loc, emit());
+  b.setInsertionPointToStart(branch.elseBlock());
+  scf::YieldOp::create(b, loc, otherwise());
+  return branch.getResult(0);
+}
+
+void Lowering::emitIf(Value condition, llvm::function_ref<void()> emit) {
+  if (!condition)
+    return emit();
+  auto branch = scf::IfOp::create(b, loc, condition, false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  emit();
+}
+
+//===-- Program order ---------------------------------------------------------------------------===//
+
+void Lowering::ordered() {
+  pendingLoads.clear();
+  pendingStores.clear();
+  unknownLoads = unknownStores = sharedBusy = false;
+}
+
+// The argument that a pointer is computed from; null when it is not one.
+static Value baseArgument(Value pointer) {
+  while (Operation *op = pointer.getDefiningOp()) {
+    if (!isa<core::AddPtrOp, core::SplatOp, core::BroadcastOp, core::ExpandDimsOp, core::TransOp,
+             core::ReshapeOp, core::HintOp, core::PtrCastOp, ConvertLayoutOp, device::LocalOp>(op))
+      return {};
+    pointer = op->getOperand(0);
+  }
+  auto argument = dyn_cast<BlockArgument>(pointer);
+  return argument && isa<func::FuncOp>(argument.getOwner()->getParentOp()) ? pointer : Value();
+}
+
+// Two accesses of which each element is touched by one thread in both: the same address, or the
+// same offsets from different arguments (which overlap as a whole or not at all).
+static bool sameThreads(Value first, Value second) {
+  if (first == second)
+    return true;
+  auto a = first.getDefiningOp<core::AddPtrOp>(), c = second.getDefiningOp<core::AddPtrOp>();
+  if (!a || !c || a.getOffset() != c.getOffset())
+    return false;
+  if (a.getPointer() == c.getPointer())
+    return true;
+  // Both bases are uniform: all of the difference between elements is in the offset.
+  auto uniform = [](Value pointer) {
+    return !isa<RankedTensorType>(pointer.getType()) || pointer.getDefiningOp<core::SplatOp>();
+  };
+  if (uniform(a.getPointer()) && uniform(c.getPointer())) {
+    Value one = baseArgument(first), other = baseArgument(second);
+    return one && other && one != other;
+  }
+  return sameThreads(a.getPointer(), c.getPointer());
+}
+
+void Lowering::beforeLoad(Value pointer) {
+  bool apart = llvm::all_of(pendingStores, [&](Value store) { return sameThreads(store, pointer); });
+  if (unknownStores || !apart)
+    barrier();
+  pendingLoads.push_back(pointer);
+}
+
+void Lowering::beforeStore(Value pointer) {
+  auto same = [&](Value access) { return sameThreads(access, pointer); };
+  if (unknownStores || unknownLoads || !llvm::all_of(pendingStores, same) ||
+      !llvm::all_of(pendingLoads, same))
+    barrier();
+  pendingStores.push_back(pointer);
+}
+
+//===-- Width ------------------------------------------------------------------------------------------===//
+
+static unsigned elementBytes(Type pointer) {
+  Type pointee = cast<core::PointerType>(getElementTypeOrSelf(pointer)).getPointee();
+  return pointee.isIntOrFloat() ? (pointee.getIntOrFloatBitWidth() + 7) / 8 : 8;
+}
+
+// Register bits along one dimension whose elements are consecutive in memory.
+unsigned Lowering::accessWidth(Value pointer, Value mask, const LinearLayout &layout,
+                               SmallVectorImpl<unsigned> &bits) {
+  ArrayRef<int64_t> shape = core::shapeOf(pointer.getType());
+  unsigned dim = axes.fastestDim(pointer), shift = axisShift(shape, dim);
+  unsigned width = axes.vectorWidth(pointer, mask, dim);
+  for (unsigned bit = 0; 1u << bit < width; ++bit) {
+    int32_t base = 1 << (shift + bit);
+    auto at = llvm::find(layout.registers, base);
+    auto touches = [&](int32_t other) { return other != base && (other & base); };
+    if (base > axisMask(shape, dim) || at == layout.registers.end() ||
+        llvm::any_of(layout.registers, touches) || llvm::any_of(layout.lanes, touches) ||
+        llvm::any_of(layout.warps, touches))
+      break;
+    bits.push_back(unsigned(at - layout.registers.begin()));
+  }
+  return 1u << bits.size();
+}
+
+static void forEachAccess(const LinearLayout &layout, ArrayRef<unsigned> bits,
+                          llvm::function_ref<void(ArrayRef<unsigned>)> access) {
+  unsigned inVector = 0;
+  for (unsigned bit : bits)
+    inVector |= 1u << bit;
+  for (unsigned r = 0; r < layout.numRegisters(); ++r) {
+    if (r & inVector)
+      continue;
+    SmallVector<unsigned> registers;
+    for (unsigned i = 0; i < 1u << bits.size(); ++i) {
+      unsigned member = r;
+      for (auto [position, bit] : llvm::enumerate(bits))
+        if (i >> position & 1)
+          member |= 1u << bit;
+      registers.push_back(member);
+    }
+    access(registers);
+  }
+}
+
+// Memory holds whole words: 16-byte accesses are made of i32, which every machine has.
+static Type wordType(OpBuilder &b, unsigned bytes) {
+  if (bytes <= 8)
+    return b.getIntegerType(bytes * 8);
+  return VectorType::get({bytes / 4}, b.getI32Type());
+}
+
+static bool isTrue(Value mask) {
+  if (!mask)
+    return true;
+  if (auto splat = mask.getDefiningOp<core::SplatOp>())
+    return isTrue(splat.getSource());
+  return matchPattern(mask, m_One());
+}
+
+//===-- Loads --------------------------------------------------------------------------------------------===//
+
+// Polled memory may change between two threads' reads, and control flow depends on it.
+LogicalResult Lowering::lowerScalarLoad(core::LoadOp op) {
+  Type element = loweredElement(op.getType());
+  Value address = scalar(op.getPointer());
+  Value mask = op.getMask() ? scalar(op.getMask()) : Value();
+  Value other = op.getOther() ? scalar(op.getOther()) : Value();
+  auto load = [&]() -> Value {
+    Type stored = storedType(element);
+    unsigned bytes = elementBytes(op.getPointer().getType());
+    return fromStored(LLVM::LoadOp::create(b, loc, stored, address, bytes, op.getIsVolatile()),
+                      element);
+  };
+  auto masked = [&] {
+    return emitIf(mask, element, load, [&] { return other ? other : zero(element); });
+  };
+  if (!op.getIsVolatile()) {
+    define(op, {masked()});
+    return success();
+  }
+  Value mine = emitIf(isFirstThread(), element, masked, [&] { return zero(element); });
+  FailureOr<Value> all = fromFirstThread(mine);
+  if (failed(all))
+    return failure();
+  define(op, {*all});
+  return success();
+}
+
+LogicalResult Lowering::lowerLoad(core::LoadOp op) {
+  beforeLoad(op.getPointer());
+  if (!isa<RankedTensorType>(op.getType()))
+    return lowerScalarLoad(op);
+  LinearLayout layout = layoutOf(op.getResult());
+  Type element = loweredElement(getElementTypeOrSelf(op.getType())), stored = storedType(element);
+  unsigned bytes = elementBytes(op.getPointer().getType());
+  Value mask = isTrue(op.getMask()) ? Value() : op.getMask();
+  SmallVector<unsigned> bits;
+  unsigned width = accessWidth(op.getPointer(), mask, layout, bits);
+  Type word = wordType(b, width * bytes);
+  Elements list(layout.numRegisters());
+  forEachAccess(layout, bits, [&](ArrayRef<unsigned> registers) {
+    unsigned first = registers[0];
+    auto vectorType = VectorType::get({int64_t(width)}, stored);
+    auto load = [&]() -> Value {
+      return LLVM::LoadOp::create(b, loc, word, elements(op.getPointer())[first], width * bytes,
+                                  op.getIsVolatile());
+    };
+    auto otherwise = [&]() -> Value {
+      if (!op.getOther())
+        return LLVM::ZeroOp::create(b, loc, word);
+      if (width == 1)
+        return LLVM::BitcastOp::create(b, loc, word, toStored(elements(op.getOther())[first]));
+      Value vector = LLVM::PoisonOp::create(b, loc, vectorType);
+      for (auto [i, r] : llvm::enumerate(registers))
+        vector = LLVM::InsertElementOp::create(b, loc, vector, toStored(elements(op.getOther())[r]),
+                                               i32(int64_t(i)));
+      return LLVM::BitcastOp::create(b, loc, word, vector);
+    };
+    Value raw = emitIf(mask ? elements(mask)[first] : Value(), word, load, otherwise);
+    if (width == 1) {
+      list[first] = fromStored(LLVM::BitcastOp::create(b, loc, stored, raw), element);
+      return;
+    }
+    Value vector = LLVM::BitcastOp::create(b, loc, vectorType, raw);
+    for (auto [i, r] : llvm::enumerate(registers))
+      list[r] = fromStored(LLVM::ExtractElementOp::create(b, loc, vector, i32(int64_t(i))), element);
+  });
+  define(op, std::move(list));
+  return success();
+}
+
+//===-- Stores --------------------------------------------------------------------------------------------===//
+
+LogicalResult Lowering::lowerStore(core::StoreOp op) {
+  beforeStore(op.getPointer());
+  unsigned bytes = elementBytes(op.getPointer().getType());
+  if (!isa<RankedTensorType>(op.getPointer().getType())) {
+    Value only = isFirstThread();
+    if (op.getMask())
+      only = andI(only, scalar(op.getMask()));
+    emitIf(only, [&] {
+      LLVM::StoreOp::create(b, loc, toStored(scalar(op.getValue())), scalar(op.getPointer()), bytes);
+    });
+    return success();
+  }
+  LinearLayout layout = layoutOf(op.getPointer());
+  Value mask = isTrue(op.getMask()) ? Value() : op.getMask();
+  SmallVector<unsigned> bits;
+  unsigned width = accessWidth(op.getPointer(), mask, layout, bits);
+  Value only = isFirstCopy(layout);
+  forEachAccess(layout, bits, [&](ArrayRef<unsigned> registers) {
+    Value condition = mask ? andI(only, elements(mask)[registers[0]]) : only;
+    emitIf(condition, [&] {
+      Value value = toStored(elements(op.getValue())[registers[0]]);
+      if (width > 1) {
+        Value vector = LLVM::PoisonOp::create(
+            b, loc, VectorType::get({int64_t(width)}, value.getType()));
+        for (auto [i, r] : llvm::enumerate(registers))
+          vector = LLVM::InsertElementOp::create(
+              b, loc, vector, toStored(elements(op.getValue())[r]), i32(int64_t(i)));
+        value = vector;
+      }
+      value = LLVM::BitcastOp::create(b, loc, wordType(b, width * bytes), value);
+      LLVM::StoreOp::create(b, loc, value, elements(op.getPointer())[registers[0]], width * bytes);
+    });
+  });
+  return success();
+}
+
+} // namespace tilery::simt

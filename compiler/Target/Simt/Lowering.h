@@ -1,0 +1,209 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// The state of lowering one kernel to threads, shared by the files of this folder.
+//
+// A tile is a list of scalars, one for each register of its layout. Scalars of the source are the
+// same on all threads of a program instance, and so is control flow.
+#pragma once
+
+#include "compiler/Dialect/Device/IR/Device.h"
+#include "compiler/Target/Simt/AxisInfo.h"
+#include "compiler/Target/Simt/Passes.h"
+#include "compiler/Target/Simt/SharedMemory.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <tuple>
+#include <vector>
+
+namespace tilery::simt {
+
+using namespace mlir;
+using Elements = SmallVector<Value>;
+
+class Lowering {
+public:
+  Lowering(func::FuncOp kernel, const Machine &machine, unsigned numWarps);
+
+  /// Replaces the kernel by an LLVM function of the same name.
+  LogicalResult run();
+
+private:
+  //===-- Control (LowerTiles.cpp, LowerControlFlow.cpp) ---------------------------------===//
+  LogicalResult lowerBlock(Block &block);
+  LogicalResult lowerOp(Operation *op);
+  LogicalResult lowerFor(scf::ForOp op);
+  LogicalResult lowerIf(scf::IfOp op);
+  LogicalResult lowerWhile(scf::WhileOp op);
+  void defineArguments();
+  void describe();
+
+  //===-- Values ---------------------------------------------------------------------------===//
+  const Elements &elements(Value value);
+  Value scalar(Value value) { return elements(value)[0]; }
+  void define(Value value, Elements list) { values[value] = std::move(list); }
+  SmallVector<Type> loweredTypes(TypeRange types); ///< of all registers
+  Elements flattened(ValueRange list);
+  /// Binds `list` (old values) to consecutive members of `flat`.
+  void bind(ValueRange list, ValueRange flat);
+  Type loweredElement(Type element);
+  LinearLayout layoutOf(Value tile) { return LinearLayout::of(tile.getType()); }
+
+  //===-- Elementwise (LowerElementwise.cpp) ---------------------------------------------------===//
+  LogicalResult lowerElementwise(Operation *op);
+  /// One operation on scalars.
+  Elements emitScalar(Operation *op, ValueRange operands);
+  Value emitAddPtr(Type pointee, Value pointer, Value offset);
+  Elements emitCombine(Region &combine, ValueRange arguments);
+  Value toF32(Value half);
+  Value fromF32(Value wide, Type element);
+  /// A partial result, which is fp32 when `element` is a half.
+  Value fromF32Or(Value value, Type element) {
+    return value.getType() == element ? value : fromF32(value, element);
+  }
+  Elements truncateAll(ValueRange wide, Type element); ///< in pairs where that is one instruction
+
+  //===-- Shapes (LowerShapes.cpp) -----------------------------------------------------------------===//
+  LogicalResult lowerShape(Operation *op);
+  LogicalResult lowerRange(core::RangeOp op);
+  LogicalResult lowerConstant(arith::ConstantOp op);
+  LogicalResult lowerBroadcast(core::BroadcastOp op);
+  /// The result's registers in the order of the source's, by the elements that they hold.
+  LogicalResult lowerMove(Operation *op, ArrayRef<int32_t> images);
+  LogicalResult lowerGather(core::GatherOp op);
+
+  //===-- Positions ------------------------------------------------------------------------------------===//
+  Value thread();   ///< i32 within the program instance
+  Value lane();
+  Value warp();
+  /// The XOR of the bases of this thread's lane and warp: i32.
+  Value threadPart(const LinearLayout &layout);
+  /// The index of the element in register r: i32.
+  Value elementIndex(const LinearLayout &layout, unsigned r);
+  /// True on one of the threads that hold the same elements; null when there are no copies.
+  Value isFirstCopy(const LinearLayout &layout);
+  Value isFirstThread();
+  Value selectBases(Value number, ArrayRef<int32_t> bases);
+
+  //===-- Layout conversions (LowerConvert.cpp) ------------------------------------------------------------===//
+  LogicalResult lowerConvert(ConvertLayoutOp op);
+  FailureOr<Elements> convert(ValueRange source, RankedTensorType type, const LinearLayout &from,
+                              const LinearLayout &to);
+  std::optional<Elements> convertInRegisters(ValueRange source, const LinearLayout &from,
+                                             const LinearLayout &to);
+  std::optional<Elements> convertByShuffles(ValueRange source, const LinearLayout &from,
+                                            const LinearLayout &to);
+  void exchange(MutableArrayRef<Value> registers, unsigned registerBit, unsigned laneBit);
+  Value shuffleXor(Value value, unsigned mask); ///< any type up to 64 bits
+  Value shuffleFrom(Value value, Value lane);
+
+  //===-- Shared memory (LowerConvert.cpp) ------------------------------------------------------------------===//
+  /// Room for `bytes` that no earlier use still reads.
+  FailureOr<Value> scratch(int64_t bytes);
+  /// Writes of all threads become visible, then reads may start.
+  void scratchWritten();
+  void scratchRead() { sharedBusy = true; }
+  void barrier();
+  Value sharedAddress(Value base, Value byteOffset);
+  void storeShared(Value base, const LinearLayout &layout, ValueRange list, const Swizzle &swizzle);
+  Elements loadShared(Value base, const LinearLayout &layout, Type element, const Swizzle &swizzle);
+  Value toStored(Value value);   ///< i1 as i8, pointers as i64
+  Value fromStored(Value value, Type element);
+  Type storedType(Type element);
+  /// A scalar of the first thread on all threads.
+  FailureOr<Value> fromFirstThread(Value value);
+
+  //===-- Memory (LowerMemory.cpp, LowerAtomics.cpp) -----------------------------------------------------------===//
+  LogicalResult lowerLoad(core::LoadOp op);
+  LogicalResult lowerScalarLoad(core::LoadOp op);
+  LogicalResult lowerStore(core::StoreOp op);
+  LogicalResult lowerAtomicRMW(core::AtomicRMWOp op);
+  LogicalResult lowerAtomicCAS(core::AtomicCASOp op);
+  LogicalResult lowerAtomic(Operation *op, Value pointer, Value mask,
+                            core::MemorySemantic semantic,
+                            llvm::function_ref<Value(Value address, unsigned r)> emit);
+  /// `emit`'s value where `condition` holds (always when null), else `otherwise`.
+  Value emitIf(Value condition, Type type, llvm::function_ref<Value()> emit,
+               llvm::function_ref<Value()> otherwise);
+  void emitIf(Value condition, llvm::function_ref<void()> emit);
+  unsigned accessWidth(Value pointer, Value mask, const LinearLayout &layout,
+                       SmallVectorImpl<unsigned> &bits);
+  void beforeLoad(Value pointer);
+  void beforeStore(Value pointer);
+  void ordered(); ///< a barrier was made: nothing before it is pending
+  void enterLoop(Region &body);
+
+  //===-- Reductions (LowerReduce.cpp, LowerScan.cpp) -----------------------------------------------------------===//
+  LogicalResult lowerReduce(core::ReduceOp op);
+  LogicalResult lowerScan(core::ScanOp op);
+  FailureOr<SmallVector<Elements>> combineWarps(core::ReduceOp op, SmallVector<Elements> partial,
+                                                const LinearLayout &layout);
+  Elements combinePair(Region &combine, ValueRange left, ValueRange right);
+
+  //===-- Products (LowerDot.cpp) ----------------------------------------------------------------------------------===//
+  LogicalResult lowerDot(core::DotOp op);
+  LogicalResult lowerMatrixDot(core::DotOp op, const MatrixInstruction &instruction);
+  LogicalResult lowerSharedDot(core::DotOp op);
+
+  //===-- Ranks, checks, prints (LowerDevice.cpp, LowerDebug.cpp) ---------------------------------------------------===//
+  LogicalResult lowerDevice(Operation *op);
+  LogicalResult lowerPut(device::PutOp op);
+  LogicalResult lowerGet(device::GetOp op);
+  Value peerAddress(Value local, Value rank); ///< of the same symmetric object on `rank`
+  void checkRank(Value rank);
+  void fence(core::MemoryScope scope);
+  void updateSignal(Value signal, Value rank, Value value, device::SignalUpdate update,
+                    core::MemoryScope scope);
+  void waitFor(Value signal, Value count, Value value, device::Compare compare,
+               core::MemoryScope scope);
+  void copyBytes(Value destination, Value source, Value bytes);
+  void barrierAll();
+  Value rankAlong(int32_t axis, bool extent);
+  LogicalResult lowerAssert(core::AssertOp op);
+  LogicalResult lowerPrint(core::PrintOp op);
+  Value loadContext(int64_t offset, Type type);
+  int32_t site(Location loc);
+  int32_t message(StringRef text);
+  /// Writes the failure record (once a launch) and ends the instance where `failed` holds.
+  struct FailureValues {
+    Value address, expected, seen; ///< i64, may be null
+    int32_t compare = 0;
+  };
+  void failWhere(Value failed, int32_t kind, int32_t messageIndex, FailureValues details);
+  void writeFailure(int32_t kind, int32_t messageIndex, const FailureValues &details);
+
+  //===-- Small emitters -----------------------------------------------------------------------------------------------===//
+  Value i32(int64_t value) { return arith::ConstantIntOp::create(b, loc, value, 32); }
+  Value i64(int64_t value) { return arith::ConstantIntOp::create(b, loc, value, 64); }
+  Value trueValue() { return arith::ConstantIntOp::create(b, loc, 1, 1); }
+  Value andI(Value x, Value y);
+  Value zero(Type type);
+  Value bitcast(Value value, Type type);
+  Type integerOfBits(unsigned bits) { return b.getIntegerType(bits); }
+  Type pointerType(unsigned space) { return LLVM::LLVMPointerType::get(b.getContext(), space); }
+  Value byteOffset(Value pointer, Value offset); ///< offset: i32 or i64
+  Value fieldOf(Value base, int64_t offset, Type type);
+
+  func::FuncOp kernel;
+  LLVM::LLVMFuncOp function;
+  const Machine &machine;
+  unsigned numWarps;
+  OpBuilder b;
+  Location loc; ///< of the current source operation
+  AxisAnalysis axes;
+  DenseMap<Value, Elements> values;
+  Value threadValue, contextPointer, sharedBase;
+  DenseMap<Attribute, Value> threadParts;
+
+  int64_t sharedBytes = 0;
+  bool sharedBusy = false;      ///< threads may still read scratch memory
+  /// Accesses of global memory since the last barrier.
+  SmallVector<Value> pendingLoads, pendingStores;
+  bool unknownLoads = false, unknownStores = false;
+
+  bool keepHalvesInF32 = false; ///< inside the combine region of a reduction of halves
+  bool canFail = false, communicates = false, suspends = false;
+  std::vector<std::tuple<std::string, int64_t, int64_t>> sites;
+  std::vector<std::string> messages;
+};
+
+} // namespace tilery::simt
