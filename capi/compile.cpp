@@ -4,10 +4,13 @@
 #include "capi/bindings.h"
 #include "capi/function.h"
 #include "capi/kernel_cache.h"
+#include "capi/load_device.h"
 #include "compiler/Dialect/Core/Analysis/WrittenArguments.h"
 #include "compiler/Pipeline/Lower.h"
 #include "runtime/base/knobs.h"
 #include "runtime/base/log.h"
+
+#include "tilery/gpu_abi.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
@@ -184,9 +187,19 @@ static void dumpTexts(tilery_kernel &kernel) {
               capi::kernelText(kernel, stage));
 }
 
+static void load(tilery_kernel &kernel, const Machine &machine, const CompiledCode &code) {
+  if (machine.device.driver)
+    return loadOnDevice(kernel.image, machine.device, code, kernel.key);
+  if (!machine.isHost)
+    return;
+  kernel.code = take(cpu::LoadedObject::load(code.object), "the object does not load");
+  kernel.image.entry = take(kernel.code->entry(kernel.image.name), "the object has no entry");
+}
+
 std::unique_ptr<tilery_kernel> capi::compileKernel(const tilery_function &function,
                                                    std::vector<frontend::ParameterSpec> specs,
-                                                   const Target &target) {
+                                                   const Machine &machine) {
+  const Target &target = machine.target;
   auto kernel = std::make_unique<tilery_kernel>();
   kernel->function = &function;
   kernel->specs = std::move(specs);
@@ -200,10 +213,10 @@ std::unique_ptr<tilery_kernel> capi::compileKernel(const tilery_function &functi
     code = generated.compile(target, {});
     storeCached(kernel->key, *code);
   }
+  kernel->info = code->kernels.at(0);
+  fillImage(*kernel, kernel->info, generated.source);
+  load(*kernel, machine, *code);
   kernel->object = std::move(code->object);
-  kernel->code = take(cpu::LoadedObject::load(kernel->object), "the object does not load");
-  fillImage(*kernel, code->kernels.at(0), generated.source);
-  kernel->image.entry = take(kernel->code->entry(kernel->image.name), "the object has no entry");
   dumpTexts(*kernel);
   return kernel;
 }
@@ -219,12 +232,20 @@ static std::string metadata(const tilery_kernel &kernel) {
     sites.push_back(json::Object{{"file", site.file}, {"line", site.line},
                                  {"column", site.column}, {"text", site.text}});
   std::string text;
-  llvm::raw_string_ostream(text) << json::Value(json::Object{
+  json::Object described{
       {"name", kernel.image.name}, {"abi", TILERY_KERNEL_ABI},
       {"scratch_bytes", kernel.image.scratchBytes}, {"suspends", kernel.image.suspends},
       {"communicates", kernel.image.communicates}, {"parameters", std::move(parameters)},
       {"sites", std::move(sites)}, {"target", kernel.target->description()},
-      {"key", kernel.key}, {"cached", kernel.cached}});
+      {"key", kernel.key}, {"cached", kernel.cached}};
+  if (kernel.info.threads > 0) {
+    described["abi"] = TILERY_GPU_ABI;
+    described["threads"] = kernel.info.threads;
+    described["shared_bytes"] = kernel.info.sharedBytes;
+    described["cluster"] = json::Array(kernel.info.clusterExtent);
+    described["tensor_maps"] = int64_t(kernel.info.tensorMaps.size());
+  }
+  llvm::raw_string_ostream(text) << json::Value(std::move(described));
   return text;
 }
 

@@ -5,11 +5,16 @@
 #include "capi/kernel_cache.h"
 #include "compiler/Target/Cpu/CpuTarget.h"
 
+#include "runtime/hal/driver.h"
 #include "llvm/TargetParser/Host.h"
 
 #include <cstdlib>
 #include <dlfcn.h>
 #include <thread>
+
+namespace tilery::rt::hal {
+Driver &cudaDriver();
+}
 
 using namespace tilery;
 namespace json = llvm::json;
@@ -36,6 +41,26 @@ static json::Value describeDriver(const char *target, const char *library) {
   return json::Object{{"name", target}, {"found", false}, {"note", std::string(dlerror())}};
 }
 
+static json::Value describeDevice(rt::hal::Driver &driver, int device) {
+  const rt::hal::DeviceProperties &known = driver.properties(device);
+  return json::Object{{"name", known.name},
+                      {"target", known.target},
+                      {"processors", known.processors},
+                      {"memory_bytes", known.memoryBytes},
+                      {"shared_bytes", known.sharedBytes},
+                      {"assembly_version", known.assemblyVersion}};
+}
+
+// A driver of ours: its devices, or why there are none.
+static json::Value describeDevices(const char *target, rt::hal::Driver &driver) {
+  if (std::string reason = driver.unavailable(); !reason.empty())
+    return json::Object{{"name", target}, {"found", false}, {"note", reason}};
+  json::Array devices;
+  for (int device = 0; device < driver.deviceCount(); ++device)
+    devices.push_back(describeDevice(driver, device));
+  return json::Object{{"name", target}, {"found", true}, {"devices", std::move(devices)}};
+}
+
 static json::Value describeLauncher() {
   static const std::pair<const char *, const char *> known[] = {
       {"tilery run or torchrun", "RANK"}, {"Open MPI", "OMPI_COMM_WORLD_RANK"},
@@ -59,7 +84,7 @@ extern "C" const char *tilery_doctor(void) {
                            {"threads", int64_t(std::thread::hardware_concurrency())},
                            {"code", std::move(cpus)}}},
       {"targets", json::Array{json::Object{{"name", "cpu"}, {"found", true}},
-                              describeDriver("nvidia", "libcuda.so.1"),
+                              describeDevices("nvidia", rt::hal::cudaDriver()),
                               describeDriver("amd", "libamdhip64.so"),
                               describeDriver("ascend", "libascendcl.so"),
                               describeDriver("maca", "libmcruntime.so")}},

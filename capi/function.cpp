@@ -91,6 +91,14 @@ void refuseReadOnly(const tilery_kernel &kernel, const tilery_function &function
                 function.parameters[i].name, kernel.image.name);
 }
 
+void requireLoaded(const tilery_kernel &kernel) {
+  if (!kernel.image.entry && !kernel.image.device)
+    rt::raise(TILERY_LAUNCH_ERROR,
+              "kernel '{}' was compiled for '{}' with the option 'target', which only compiles\n"
+              "hint: launch without it; the arguments' memory says where the kernel runs",
+              kernel.image.name, kernel.target->name().str());
+}
+
 tilery_function *makeFunction(std::shared_ptr<Module> module, const std::string &name) {
   auto function = std::make_unique<tilery_function>();
   function->value = {module->function(name), module};
@@ -146,11 +154,12 @@ tilery_status tilery_function_launch(tilery_function *function, tilery_world *wo
     if (ranks) // before the arguments, which a rank outside of a team cannot have right
       ranks->requireUsable();
     std::span<const tilery_arg> given(args, size_t(num_args));
-    tilery_kernel &kernel = specialise(*function, ranks, launch->options, given);
+    tilery_kernel &kernel = specialise(*function, ranks, launch->options, given).kernel;
+    requireLoaded(kernel);
     refuseReadOnly(kernel, *function, given);
     ArgumentSlots slots(kernel, *function, given);
     rt::launchKernel(ranks, kernel.image, {launch->grid[0], launch->grid[1], launch->grid[2]},
-                     slots.data(), {launch->timeout_s});
+                     slots.data(), {launch->timeout_s, launch->stream});
   });
 }
 
@@ -160,7 +169,7 @@ tilery_status tilery_function_compile(tilery_function *function, const tilery_op
   return guardedCompile([&] {
     std::span<const tilery_arg> given(args, size_t(num_args));
     require(kernel, "the result") =
-        &specialise(require(function, "the function"), nullptr, options, given);
+        &specialise(require(function, "the function"), nullptr, options, given).kernel;
   });
 }
 
@@ -170,7 +179,7 @@ tilery_status tilery_function_compile_signature(tilery_function *function,
   return guardedCompile([&] {
     require(signature, "the signature");
     require(kernel, "the result") =
-        &specialiseSignature(require(function, "the function"), signature);
+        &specialiseSignature(require(function, "the function"), options, signature);
   });
 }
 

@@ -5,7 +5,7 @@
 
 #include "compiler/Frontend/Generator.h"
 #include "compiler/Target/Cpu/Jit.h"
-#include "compiler/Target/Target.h"
+#include "capi/targets.h"
 #include "llvm/ADT/BitVector.h"
 #include "runtime/launch/kernel_image.h"
 #include "tilery/tilery.h"
@@ -35,6 +35,7 @@ struct tilery_kernel {
   bool cached = false;
   const tilery::Target *target = nullptr;
   std::string object;
+  tilery::KernelInfo info;
   std::unique_ptr<tilery::cpu::LoadedObject> code;
   tilery::rt::KernelImage image;
   /// Which parameters have an argument slot, in order.
@@ -61,7 +62,7 @@ namespace tilery::capi {
 /// frontend's CompileError.
 std::unique_ptr<tilery_kernel> compileKernel(const tilery_function &function,
                                              std::vector<frontend::ParameterSpec> specs,
-                                             const Target &target);
+                                             const Machine &machine);
 
 /// Text of one stage of a kernel; compiles anew for it, since launches keep none.
 const std::string &kernelText(tilery_kernel &kernel, const std::string &stage);

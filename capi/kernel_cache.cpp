@@ -1,12 +1,15 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
-// The disk cache: one file a kernel, a JSON line with its description, then the object.
+// The disk cache: one file a kernel, a JSON line with its description, then the object; for a GPU a
+// second one with the machine code that the driver made of it.
 #include "capi/kernel_cache.h"
 
 #include "capi/bindings.h"
 #include "capi/error.h"
+#include "capi/kernel_info.h"
 #include "runtime/base/knobs.h"
 #include "runtime/base/log.h"
+#include "tilery/gpu_abi.h"
 #include "tilery/kernel_abi.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -108,7 +111,8 @@ std::string capi::buildId() {
 std::string capi::cacheKey(const std::string &irText, const Target &target) {
   llvm::SHA256 hash;
   const std::string parts[] = {irText, target.description(), buildId(),
-                               std::to_string(TILERY_KERNEL_ABI)};
+                               std::to_string(TILERY_KERNEL_ABI),
+                               std::to_string(TILERY_GPU_ABI)};
   for (const std::string &part : parts) {
     hash.update(part);
     hash.update(llvm::StringRef("\0", 1));
@@ -118,83 +122,93 @@ std::string capi::cacheKey(const std::string &irText, const Target &target) {
 
 static fs::path pathOf(const std::string &key) { return cacheDirectory() / (key + ".kernel"); }
 
-static json::Value describe(const KernelInfo &info) {
-  json::Array sites;
-  for (const SourceSite &site : info.sites)
-    sites.push_back(json::Array{site.file, site.line, site.column});
-  return json::Object{{"name", info.name},
-                      {"scratch_bytes", info.scratchBytes},
-                      {"suspends", info.suspends},
-                      {"communicates", info.communicates},
-                      {"sites", std::move(sites)}};
+namespace {
+/// A JSON line, then bytes that it holds the length and the hash of.
+struct Entry {
+  json::Object description;
+  std::string bytes;
+};
+} // namespace
+
+static std::string hashOf(const std::string &bytes) {
+  return llvm::toHex(llvm::SHA256::hash(llvm::arrayRefFromStringRef(bytes)), true);
 }
 
-static KernelInfo parseInfo(const json::Object &object) {
-  KernelInfo info;
-  info.name = object.getString("name").value_or("").str();
-  info.scratchBytes = object.getInteger("scratch_bytes").value_or(0);
-  info.suspends = object.getBoolean("suspends").value_or(false);
-  info.communicates = object.getBoolean("communicates").value_or(false);
-  if (auto *sites = object.getArray("sites"))
-    for (const json::Value &entry : *sites)
-      if (auto *site = entry.getAsArray(); site && site->size() == 3)
-        info.sites.push_back({(*site)[0].getAsString().value_or("").str(),
-                              int32_t((*site)[1].getAsInteger().value_or(0)),
-                              int32_t((*site)[2].getAsInteger().value_or(0))});
-  return info;
-}
-
-std::optional<CompiledCode> capi::loadCached(const std::string &key) {
+static std::optional<Entry> readEntry(const fs::path &path) {
   if (!isPrivate(cacheDirectory()))
     return std::nullopt;
-  std::ifstream file(pathOf(key), std::ios::binary);
-  std::string header, object;
+  std::ifstream file(path, std::ios::binary);
+  std::string header;
   if (!file || !std::getline(file, header))
     return std::nullopt;
   std::stringstream rest;
   rest << file.rdbuf();
-  object = rest.str();
   llvm::Expected<json::Value> parsed = json::parse(header);
   if (!parsed) {
     llvm::consumeError(parsed.takeError());
     return std::nullopt;
   }
-  const json::Object *description = parsed->getAsObject();
-  if (!description || description->getInteger("bytes") != int64_t(object.size()) ||
-      description->getString("hash") != llvm::toHex(llvm::SHA256::hash(llvm::arrayRefFromStringRef(object)), true))
+  json::Object *description = parsed->getAsObject();
+  std::string bytes = rest.str();
+  if (!description || description->getInteger("bytes") != int64_t(bytes.size()) ||
+      description->getString("hash") != hashOf(bytes))
+    return std::nullopt;
+  return Entry{std::move(*description), std::move(bytes)};
+}
+
+static bool writeFile(const fs::path &path, const std::string &header, const std::string &bytes) {
+  std::ofstream file(path, std::ios::binary);
+  file << header << '\n' << bytes;
+  file.close();
+  return bool(file);
+}
+
+static void writeEntry(const fs::path &path, json::Object description, const std::string &bytes) {
+  if (!prepareDirectory())
+    return;
+  description["bytes"] = int64_t(bytes.size());
+  description["hash"] = hashOf(bytes);
+  std::string header;
+  llvm::raw_string_ostream(header) << json::Value(std::move(description));
+  std::error_code error;
+  fs::path temporary = path;
+  temporary += "." + std::to_string(getpid()) + "." + std::to_string(uintptr_t(&bytes));
+  if (writeFile(temporary, header, bytes)) {
+    fs::rename(temporary, path, error);
+    if (!error)
+      return;
+  }
+  fs::remove(temporary, error);
+  warnOnce("compiled kernels cannot be written to " + cacheDirectory().string() +
+           "; set TILERY_CACHE_DIR to a directory that can");
+}
+
+std::optional<CompiledCode> capi::loadCached(const std::string &key) {
+  std::optional<Entry> entry = readEntry(pathOf(key));
+  if (!entry)
     return std::nullopt;
   CompiledCode code;
-  code.kernels.push_back(parseInfo(*description));
-  code.object = std::move(object);
+  code.kernels.push_back(parseKernelInfo(entry->description));
+  code.object = std::move(entry->bytes);
   return code;
 }
 
 void capi::storeCached(const std::string &key, const CompiledCode &code) {
-  if (!prepareDirectory())
-    return;
-  json::Value description = describe(code.kernels.at(0));
-  (*description.getAsObject())["bytes"] = int64_t(code.object.size());
-  (*description.getAsObject())["hash"] =
-      llvm::toHex(llvm::SHA256::hash(llvm::arrayRefFromStringRef(code.object)), true);
-  std::error_code error;
-  fs::path temporary = pathOf(key);
-  temporary += "." + std::to_string(getpid()) + "." + std::to_string(uintptr_t(&code));
-  {
-    std::ofstream file(temporary, std::ios::binary);
-    std::string header;
-    llvm::raw_string_ostream(header) << description;
-    file << header << '\n' << code.object;
-    file.close();
-    if (file)
-      fs::rename(temporary, pathOf(key), error);
-    else
-      error = std::make_error_code(std::errc::io_error);
-  }
-  if (!error)
-    return;
-  fs::remove(temporary, error);
-  warnOnce("compiled kernels cannot be written to " + cacheDirectory().string() +
-           "; set TILERY_CACHE_DIR to a directory that can");
+  writeEntry(pathOf(key), describeKernelInfo(code.kernels.at(0)), code.object);
+}
+
+std::string capi::machineCodeKey(const std::string &key, const std::string &binaryTag) {
+  return llvm::toHex(llvm::SHA256::hash(llvm::arrayRefFromStringRef(key + " " + binaryTag)), true)
+      .substr(0, 40);
+}
+
+std::optional<std::string> capi::loadMachineCode(const std::string &key) {
+  std::optional<Entry> entry = readEntry(pathOf(key));
+  return entry ? std::optional(std::move(entry->bytes)) : std::nullopt;
+}
+
+void capi::storeMachineCode(const std::string &key, const std::string &code) {
+  writeEntry(pathOf(key), {}, code);
 }
 
 static std::string describeCache() {

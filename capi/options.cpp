@@ -33,7 +33,7 @@ std::string listed() {
   std::string names;
   for (const auto &entry : integerOptions)
     names += entry.first + ", ";
-  return names + "enable_fp_fusion, debug";
+  return names + "enable_fp_fusion, debug, target";
 }
 
 [[noreturn]] void unknownOption(const std::string &name) {
@@ -42,6 +42,7 @@ std::string listed() {
     known.push_back(entry.first);
   for (const auto &entry : flagOptions)
     known.push_back(entry.first);
+  known.push_back("target");
   rt::raise(TILERY_CONFIG_ERROR, "unknown launch option '{}'{}\nhint: the options are {}", name,
             rt::didYouMean(name, known), listed());
 }
@@ -57,6 +58,12 @@ void setOption(tilery_options &options, const std::string &name, const json::Val
       rt::raise(TILERY_CONFIG_ERROR, "launch option 'num_warps' must be a power of two, not {}",
                 *number);
     options.*option.field = *number;
+    return;
+  }
+  if (name == "target") {
+    if (!value.getAsString())
+      rt::raise(TILERY_CONFIG_ERROR, "launch option 'target' must be the name of a target");
+    options.target = value.getAsString()->str();
     return;
   }
   auto flag = flagOptions.find(name);

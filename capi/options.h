@@ -11,4 +11,5 @@
 struct tilery_options {
   int64_t numWarps = 4, numStages = 3, numCtas = 1, maxRegisters = 0;
   bool fpFusion = true, debug = false;
+  std::string target; // "": the arguments' device
 };

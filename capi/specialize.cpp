@@ -5,6 +5,7 @@
 
 #include "capi/bindings.h"
 #include "capi/targets.h"
+#include "runtime/hal/driver.h"
 
 #include "llvm/ADT/APFloat.h"
 #include "llvm/ADT/StringExtras.h"
@@ -27,16 +28,76 @@ struct ArgKey {
 };
 enum : uint8_t { FlagDivisible = 1, FlagOne = 2, FlagSymmetric = 4 };
 
+/// Where the memory of a launch's arguments is.
+class ArgumentDevice {
+public:
+  ArgumentDevice(const tilery_function &function, const rt::World *world,
+                 std::span<const tilery_arg> args)
+      : function(function), world(world), args(args) {}
+
+  /// 0 for the host, also when there is no memory among the arguments of a world of the host.
+  int32_t find() const {
+    ptrdiff_t first = -1;
+    int32_t found = world ? world->domain->options.device : 0;
+    for (size_t i = 0; i < args.size(); ++i) {
+      if (args[i].kind != TILERY_ARG_POINTER || args[i].bits == 0 || args[i].bytes == 0)
+        continue;
+      int32_t device = deviceOf(args[i]);
+      if (first >= 0 && device != found)
+        refuse(size_t(first), found, i, device);
+      if (first < 0)
+        first = ptrdiff_t(i);
+      found = device;
+    }
+    return found;
+  }
+
+private:
+  int32_t deviceOf(const tilery_arg &arg) const {
+    auto address = reinterpret_cast<const void *>(arg.bits);
+    if (world && world->inHeap(address))
+      return world->domain->options.device;
+    if (arg.device == TILERY_DEVICE_BY_ADDRESS)
+      return rt::hal::deviceNumberOf(address);
+    return int32_t(arg.device);
+  }
+
+  [[noreturn]] void refuse(size_t first, int32_t firstDevice, size_t second,
+                           int32_t secondDevice) const {
+    rt::raise(TILERY_LAUNCH_ERROR,
+              "argument '{}' of '{}' is in memory of {}, argument '{}' in memory of {}\nhint: "
+              "copy one of them; a kernel runs where all of its arrays are",
+              function.parameters[first].name, function.value.definition->name,
+              describeDevice(firstDevice), function.parameters[second].name,
+              describeDevice(secondDevice));
+  }
+
+  static std::string describeDevice(int32_t number) {
+    if (number == 0)
+      return "the host";
+    auto [driver, device] = rt::hal::deviceNumber(number);
+    return fmt::format("{}:{}", driver->name(), device);
+  }
+
+  const tilery_function &function;
+  const rt::World *world;
+  std::span<const tilery_arg> args;
+};
+
 class Specialiser {
 public:
   Specialiser(tilery_function &function, const rt::World *world, std::span<const tilery_arg> args)
       : function(function), world(world), args(args) {}
 
-  tilery_kernel &find(const tilery_options *options) {
+  Specialised find(const tilery_options *options) {
     if (args.size() != function.parameters.size())
       rt::raise(TILERY_LAUNCH_ERROR, "'{}' has {} parameters, but {} arguments are given", name(),
                 function.parameters.size(), args.size());
-    std::string key(reinterpret_cast<const char *>(&options), sizeof(options));
+    int32_t device = ArgumentDevice(function, world, args).find();
+    // Kept, so that a launch allocates nothing.
+    static thread_local std::string key;
+    key.assign(reinterpret_cast<const char *>(&options), sizeof(options));
+    key.append(reinterpret_cast<const char *>(&device), sizeof(device));
     for (size_t i = 0; i < args.size(); ++i) {
       ArgKey part = keyOf(i);
       key.append(reinterpret_cast<const char *>(&part), sizeof(part));
@@ -44,8 +105,8 @@ public:
     std::lock_guard lock(function.mutex);
     std::unique_ptr<tilery_kernel> &kernel = function.kernels[key];
     if (!kernel)
-      kernel = compileKernel(function, specs(), targetNamed("cpu", options));
-    return *kernel;
+      kernel = compileKernel(function, specs(), machineFor(device, options));
+    return {*kernel, device};
   }
 
 private:
@@ -220,12 +281,13 @@ uint64_t slotOf(const tilery_arg &arg) {
 
 } // namespace
 
-tilery_kernel &capi::specialise(tilery_function &function, const rt::World *world,
-                                const tilery_options *options, std::span<const tilery_arg> args) {
+Specialised capi::specialise(tilery_function &function, const rt::World *world,
+                             const tilery_options *options, std::span<const tilery_arg> args) {
   return Specialiser(function, world, args).find(options);
 }
 
-tilery_kernel &capi::specialiseSignature(tilery_function &function, const char *signature) {
+tilery_kernel &capi::specialiseSignature(tilery_function &function, const tilery_options *options,
+                                         const char *signature) {
   llvm::SmallVector<llvm::StringRef> entries;
   llvm::StringRef(signature).split(entries, ',');
   if (function.parameters.empty())
@@ -237,9 +299,10 @@ tilery_kernel &capi::specialiseSignature(tilery_function &function, const char *
   for (size_t i = 0; i < entries.size(); ++i)
     specs.push_back(parseEntry(entries[i], function.parameters[i]));
   std::lock_guard lock(function.mutex);
-  std::unique_ptr<tilery_kernel> &kernel = function.kernels[signature];
+  std::string key(reinterpret_cast<const char *>(&options), sizeof(options));
+  std::unique_ptr<tilery_kernel> &kernel = function.kernels[key + signature];
   if (!kernel)
-    kernel = compileKernel(function, std::move(specs), targetNamed("cpu", nullptr));
+    kernel = compileKernel(function, std::move(specs), machineFor(0, options));
   return *kernel;
 }
 

@@ -11,13 +11,20 @@
 
 namespace tilery::capi {
 
+struct Specialised {
+  tilery_kernel &kernel;
+  int32_t device; // number of the arguments' device
+};
+
 /// The compiled kernel for these arguments; compiles when there is none. Raises a LaunchError
-/// that names the parameter for an argument that does not fit it.
-tilery_kernel &specialise(tilery_function &function, const rt::World *world,
-                          const tilery_options *options, std::span<const tilery_arg> args);
+/// that names the parameter for an argument that does not fit it, and both for two that are on
+/// different devices.
+Specialised specialise(tilery_function &function, const rt::World *world,
+                       const tilery_options *options, std::span<const tilery_arg> args);
 
 /// From the command line's form, "*fp32, symm *bf16, signal, i32:16, 64".
-tilery_kernel &specialiseSignature(tilery_function &function, const char *signature);
+tilery_kernel &specialiseSignature(tilery_function &function, const tilery_options *options,
+                                   const char *signature);
 
 /// One 8-byte slot for each run-time parameter (kernel_abi.h).
 class ArgumentSlots {

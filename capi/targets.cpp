@@ -66,3 +66,14 @@ const Target &capi::targetNamed(const std::string &name, const tilery_options *o
   }
   return *target;
 }
+
+Machine capi::machineFor(int32_t deviceNumber, const tilery_options *options) {
+  std::string named = options ? options->target : "";
+  if (named == "cpu" || (named.empty() && deviceNumber == 0))
+    return {targetNamed("cpu", options), {}, true};
+  if (!named.empty())
+    return {targetNamed(named, options), {}};
+  rt::hal::DeviceRef where = rt::hal::deviceNumber(deviceNumber);
+  const rt::hal::DeviceProperties &device = where.driver->properties(where.device);
+  return {targetNamed(device.target, options, device.assemblyVersion), where};
+}

@@ -5,6 +5,7 @@
 
 #include "capi/options.h"
 #include "compiler/Target/Registry.h"
+#include "runtime/hal/driver.h"
 
 namespace tilery::capi {
 
@@ -13,5 +14,16 @@ namespace tilery::capi {
 /// there is none of that name; a TargetError says what this machine lacks.
 const Target &targetNamed(const std::string &name, const tilery_options *options,
                           int32_t assemblyVersion = 0);
+
+/// What a kernel is compiled for, and where it is loaded.
+struct Machine {
+  const Target &target;
+  /// No driver: the code is only looked at, unless the target is the host's.
+  rt::hal::DeviceRef device;
+  bool isHost = false;
+};
+
+/// The device of that number (runtime/hal/driver.h), or the target that the options name.
+Machine machineFor(int32_t deviceNumber, const tilery_options *options);
 
 } // namespace tilery::capi

@@ -22,6 +22,7 @@ struct Memory {
   tilery_dtype dtype;
   int64_t bytes = -1;     // -1: unknown
   bool symmetric = false; // must lie in the symmetric heap
+  uint32_t device = TILERY_DEVICE_BY_ADDRESS;
 };
 
 /// Text for a tl.constexpr parameter, such as MASK="keep".
@@ -33,6 +34,7 @@ struct Launch {
   int64_t x = 1, y = 1, z = 1; // the grid
   const tilery_options *options = nullptr;
   double timeoutSeconds = -1; // each wait; negative: the world's
+  void *stream = nullptr;     // the device's own handle
 };
 
 namespace detail {
@@ -51,16 +53,19 @@ inline tilery_arg record(uint64_t bits, int kind, int dtype = 0, bool symmetric 
 inline uint64_t address(const void *pointer) { return std::bit_cast<uintptr_t>(pointer); }
 
 inline tilery_arg encode(const Memory &m, bool) {
-  return record(address(m.data), TILERY_ARG_POINTER, m.dtype, m.symmetric, m.bytes);
+  tilery_arg arg = record(address(m.data), TILERY_ARG_POINTER, m.dtype, m.symmetric, m.bytes);
+  arg.device = m.device;
+  return arg;
 }
 template <typename T> tilery_arg encode(const Symmetric<T> &s, bool) {
-  return record(address(s.data()), TILERY_ARG_POINTER, dtypeOf<T>(), true, s.size() * sizeof(T));
+  int64_t bytes = int64_t(s.size() * sizeof(T));
+  return encode(Memory{s.data(), dtypeOf<T>(), bytes, true}, false);
 }
 template <typename T> tilery_arg encode(const std::vector<T> &v, bool) {
   return record(address(v.data()), TILERY_ARG_POINTER, dtypeOf<T>(), false, v.size() * sizeof(T));
 }
 template <typename T> tilery_arg encode(T *pointer, bool) {
-  return record(address(pointer), TILERY_ARG_POINTER, dtypeOf<T>());
+  return encode(Memory{pointer, dtypeOf<T>()}, false);
 }
 inline tilery_arg encode(std::nullptr_t, bool) { return record(0, TILERY_ARG_CONST_NONE); }
 inline tilery_arg encode(tilery_dtype dtype, bool) {
@@ -169,7 +174,8 @@ public:
     size_t at = 0;
     auto isConstant = [&] { return at < constexprs.size() ? bool(constexprs[at++]) : false; };
     std::array<tilery_arg, sizeof...(Args)> records{detail::encode(args, isConstant())...};
-    tilery_launch launch{{how.x, how.y, how.z}, how.options, nullptr, how.timeoutSeconds};
+    tilery_launch launch{{how.x, how.y, how.z}, how.options, how.stream,
+                         how.timeoutSeconds};
     check(
         tilery_function_launch(function, world, &launch, records.data(), int32_t(records.size())));
   }

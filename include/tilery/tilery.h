@@ -83,7 +83,9 @@ TILERY_API tilery_status tilery_world_init(const char *options_json, tilery_worl
 /* Keys: "ranks" (required), "seed" (integer: reproducible schedule), "delay" (bool:
  * remote writes and signals arrive late and reordered, within the memory model),
  * "residency" (program instances that can be resident on one rank, 0 = no limit), "mesh",
- * "heap_bytes", "timeout_s", "trace". */
+ * "heap_bytes", "timeout_s", "trace", "device" ("cuda": the heaps of all ranks are that device's
+ * memory, and each rank has a stream there), "shared_heap" (bool: memory that the host reads and
+ * writes as well). */
 TILERY_API tilery_status tilery_group_create(const char *options_json, tilery_group **group);
 /* Binds `rank` of the group; call it once for each rank, from the thread that drives it. */
 TILERY_API tilery_status tilery_group_rank(tilery_group *group, int32_t rank,
@@ -176,6 +178,34 @@ TILERY_API tilery_status tilery_put(tilery_world *world, void *destination, cons
 TILERY_API tilery_status tilery_get(tilery_world *world, void *destination, const void *source,
                                     size_t bytes, int32_t rank);
 
+/* ---- Devices ------------------------------------------------------------------
+ * Numbers: 0 is the host's processor, 1 and up are the accelerators found. */
+typedef struct tilery_device_properties {
+  const char *name;   /* lives as long as the process */
+  const char *target; /* what code for it is called: "cpu", "sm_90a" */
+  int32_t processors; /* that run program instances at once */
+  int32_t assembly_version;
+  int64_t memory_bytes; /* 0: not known */
+  int64_t shared_bytes; /* fast memory that one program instance can have, 0: none of its own */
+} tilery_device_properties;
+
+/* Accelerators that can be used; 0 when there are none, for whatever reason (tilery_doctor). */
+TILERY_API int32_t tilery_device_count(void);
+/* The number of "cpu", "cuda" (the first) or "cuda:1". */
+TILERY_API tilery_status tilery_device_named(const char *name, int32_t *device);
+TILERY_API tilery_status tilery_device_describe(int32_t device,
+                                                tilery_device_properties *properties);
+/* The device whose memory is at the address; 0 when it is no accelerator's. */
+TILERY_API int32_t tilery_device_of(const void *address);
+/* Zeroed, aligned to 4096 bytes. */
+TILERY_API tilery_status tilery_device_allocate(int32_t device, size_t bytes, void **pointer);
+TILERY_API tilery_status tilery_device_release(int32_t device, void *pointer, size_t bytes);
+/* Between any two places; done on return. Not ordered with launches: synchronize first. */
+TILERY_API tilery_status tilery_device_copy(void *destination, const void *source, size_t bytes);
+/* Waits for everything on the device; reports what failed in launches since the last call. world
+ * may be null; in a world of several ranks on one device only this rank's stream is waited for. */
+TILERY_API tilery_status tilery_synchronize(tilery_world *world, int32_t device);
+
 /* ---- Functions (kernels as written) -------------------------------------------
  * A tilery_function is a kernel's source; it is compiled for each combination of
  * argument types, specialisations and constants at the first launch that needs it.
@@ -220,13 +250,17 @@ typedef enum tilery_arg_kind {
   TILERY_ARG_DEFAULT = 10     /* take the parameter's default */
 } tilery_arg_kind;
 
+/* The driver is asked whose memory it is, which costs up to a microsecond. */
+#define TILERY_DEVICE_BY_ADDRESS 0xffffffffu
+
 typedef struct tilery_arg {
   uint64_t bits;
   uint8_t kind;      /* tilery_arg_kind */
   uint8_t dtype;     /* tilery_dtype */
   uint8_t symmetric; /* 1: must lie in the symmetric heap (checked); 0: found out by address */
   uint8_t read_only; /* 1: a kernel that may write it is refused */
-  uint32_t reserved;
+  uint32_t device;   /* pointers: 0 the host, n the device of that number, or
+                        TILERY_DEVICE_BY_ADDRESS */
   int64_t bytes; /* pointers: extent of the memory behind it in bytes, -1 if unknown */
 } tilery_arg;
 
@@ -234,6 +268,7 @@ typedef struct tilery_arg {
 TILERY_API tilery_status tilery_constant_intern(const char *binding_json, uint64_t *id);
 
 /* Options of a launch that change the code, as JSON {"num_warps": 4, "num_stages": 3, ...};
+ * "target" ("cpu", "sm_90a") compiles for a machine that need not be there, and cannot be launched;
  * equal texts give equal handles, which live as long as the process. Unknown keys are a
  * TILERY_CONFIG_ERROR with the nearest name. Null handle: the defaults. */
 typedef struct tilery_options tilery_options;
@@ -243,12 +278,15 @@ TILERY_API tilery_status tilery_options_intern(const char *options_json,
 typedef struct tilery_launch {
   int64_t grid[3];
   const tilery_options *options;
-  void *stream;     /* the device's stream, null on CPU */
+  void *stream;     /* the device's own handle; null: the world's stream on the device, else the
+                       device's default one */
   double timeout_s; /* for each wait; < 0: the world's */
 } tilery_launch;
 
-/* Compiles when needed, then runs the grid; returns when it has completed (CPU). `args` are
- * in parameter order, constexpr ones included. world may be null for kernels that do not
+/* Compiles when needed, then runs the grid where the memory of its arguments is: on the host it
+ * has completed on return; on a device it is in the stream, and what fails in it is reported by a
+ * later launch or by tilery_synchronize. All pointers must be of one device. `args` are in
+ * parameter order, constexpr ones included. world may be null for kernels that do not
  * communicate. A grid of 0 does nothing. */
 TILERY_API tilery_status tilery_function_launch(tilery_function *function, tilery_world *world,
                                                 const tilery_launch *launch,
@@ -268,9 +306,10 @@ TILERY_API tilery_status tilery_function_compile_signature(tilery_function *func
                                                            const tilery_options *options,
                                                            const char *signature,
                                                            tilery_kernel **kernel);
-/* stage: "core" (simplified), "vector" (loops over vectors), "llvm", "asm", "metadata" (JSON:
- * {"name","abi","scratch_bytes","suspends","communicates","parameters","sites","target",
- * "key","cached"}). Null with an error for another. */
+/* stage: "core" (simplified), "vector" (loops over vectors; "simt" for a GPU), "llvm", "asm" ("ptx"),
+ * "metadata" (JSON: {"name","abi","scratch_bytes","suspends","communicates","parameters","sites",
+ * "target","key","cached"}, of a GPU "threads","shared_bytes","cluster" too). Null with an error for
+ * another. */
 TILERY_API const char *tilery_kernel_text(tilery_kernel *kernel, const char *stage);
 /* A relocatable object with `<name>` as the entry point, and the metadata beside it
  * (path + ".json"). */
@@ -286,6 +325,7 @@ typedef struct tilery_tensor {
   int32_t rank;
   int32_t dtype;
   int32_t read_only; /* 1: refused as an output */
+  uint32_t device;   /* as in tilery_arg */
 } tilery_tensor;
 
 /* JSON: [{"name","summary","tensors":[names],"options":{name:default},"communicates":bool}] */

@@ -47,6 +47,19 @@ static int emit(tilery_kernel *kernel, const CompileRequest &request) {
   return text ? writeText(request.output, text) : reportFailure(TILERY_CONFIG_ERROR);
 }
 
+static std::string optionsOf(const CompileRequest &request) {
+  Json options = Json::object();
+  if (!request.target.empty())
+    options["target"] = request.target;
+  for (const std::string &entry : request.options) {
+    size_t equals = entry.find('=');
+    std::string value = equals == entry.npos ? "true" : entry.substr(equals + 1);
+    Json parsed = Json::parse(value, nullptr, false);
+    options[entry.substr(0, equals)] = parsed.is_discarded() ? Json(value) : parsed;
+  }
+  return options.dump();
+}
+
 int compileCommand(const CompileRequest &given) {
   CompileRequest request = given;
   if (std::filesystem::is_directory(request.file)) {
@@ -61,7 +74,10 @@ int compileCommand(const CompileRequest &given) {
   int status = tilery_function_load(request.file.c_str(), request.function.c_str(), &function);
   if (status)
     return reportFailure(status);
-  status = tilery_function_compile_signature(function, nullptr, request.signature.c_str(), &kernel);
+  const tilery_options *options = nullptr;
+  status = tilery_options_intern(optionsOf(request).c_str(), &options);
+  if (!status)
+    status = tilery_function_compile_signature(function, options, request.signature.c_str(), &kernel);
   int result = status ? reportFailure(status) : emit(kernel, request);
   tilery_function_destroy(function);
   return result;
@@ -88,6 +104,16 @@ static std::string selfTest() {
   return fmt::format("all_reduce over {} ranks: right, {:.2f} s", ranks, seconds.count());
 }
 
+static void printTarget(const Json &target) {
+  fmt::print("{:<10} {}{}\n", target["name"].get<std::string>(),
+             target["found"] ? "found" : "not found",
+             target.contains("note") ? ": " + target["note"].get<std::string>() : "");
+  for (const Json &device : target.value("devices", Json::array()))
+    fmt::print("  {:<8} {}: {} processors, {} GiB of memory\n", device["target"].get<std::string>(),
+               device["name"].get<std::string>(), device["processors"].get<int>(),
+               device["memory_bytes"].get<int64_t>() >> 30);
+}
+
 static void printDoctor(const Json &report) {
   fmt::print("tilery {} (build {})\n", report["version"].get<std::string>(),
              report["build"].get<std::string>().substr(0, 12));
@@ -102,9 +128,7 @@ static void printDoctor(const Json &report) {
       fmt::print("  {:<8} not usable: {}\n", choice, code["reason"].get<std::string>());
   }
   for (const Json &target : report["targets"])
-    fmt::print("{:<10} {}{}\n", target["name"].get<std::string>(),
-               target["found"] ? "found" : "not found",
-               target.contains("note") ? ": " + target["note"].get<std::string>() : "");
+    printTarget(target);
   const Json &world = report["world"];
   fmt::print("launcher   {}{}\n", world["launcher"].get<std::string>(),
              world.contains("note") ? ": " + world["note"].get<std::string>() : "");

@@ -9,7 +9,7 @@
 namespace tilery::cli {
 
 struct CompileRequest {
-  std::string file, function, signature, emit = "core", output;
+  std::string file, function, signature, emit = "core", output, target;
   std::vector<std::string> options; // name=value
 };
 

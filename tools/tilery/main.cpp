@@ -29,7 +29,12 @@ static void addCompile(CLI::App &app, cli::CompileRequest &request) {
   compile->add_option("-f,--function", request.function, "the kernel's name; default: the file's name");
   compile->add_option("-s,--signature", request.signature,
                       "parameter types: \"*fp32, symm *bf16, signal, i32, i32:16, 64\"");
-  compile->add_option("-e,--emit", request.emit, "core, vector, llvm, asm, metadata or object");
+  compile->add_option("-e,--emit", request.emit,
+                      "core, vector, llvm, asm, metadata or object; of a GPU simt and ptx");
+  compile->add_option("-t,--target", request.target,
+                      "the machine, which need not be there: cpu, sm_80, sm_89, sm_90a");
+  compile->add_option("-O,--option", request.options,
+                      "an option of the launch, such as num_warps=8; may be repeated");
   compile->add_option("-o,--output", request.output, "file to write; default: standard output");
 }
 

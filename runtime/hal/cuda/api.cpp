@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <dlfcn.h>
+#include <link.h>
 
 namespace tilery::rt::hal::cuda {
 
@@ -58,12 +59,29 @@ const std::string &openError() {
 
 const Api &api() { return functions; }
 
+// How many libraries this process has opened so far.
+static unsigned long long openedLibraries() {
+  unsigned long long count = 0;
+  dl_iterate_phdr(
+      [](dl_phdr_info *info, size_t, void *result) {
+        *static_cast<unsigned long long *>(result) = info->dlpi_adds;
+        return 1;
+      },
+      &count);
+  return count;
+}
+
 bool isLoaded() {
   static std::atomic<bool> seen = false;
+  static std::atomic<unsigned long long> looked = 0;
   if (seen.load(std::memory_order_relaxed))
     return true;
+  unsigned long long opened = openedLibraries();
+  if (opened == looked.load(std::memory_order_relaxed))
+    return false;
   std::string name = libraryName();
   void *library = name.empty() ? nullptr : dlopen(name.c_str(), RTLD_NOW | RTLD_NOLOAD);
+  looked = opened;
   if (!library)
     return false;
   dlclose(library);
