@@ -124,8 +124,28 @@ static mlir::Value byType(OpBuilder &builder, Location loc, DType type, mlir::Va
   return SignedOp::create(builder, loc, a, b);
 }
 
+// int1 wraps like every integer: + and - are exclusive or, * is and. A shift by one leaves nothing, and
+// the only divisor is 1, as x // 0 is 0 and x % 0 is x.
+static std::optional<BinaryOp> onBooleans(BinaryOp op) {
+  switch (op) {
+  case BinaryOp::Add:
+  case BinaryOp::Sub: return BinaryOp::Xor;
+  case BinaryOp::Mul:
+  case BinaryOp::FloorDiv: return BinaryOp::And;
+  default: return std::nullopt;
+  }
+}
+
 Tile Generator::arithmetic(BinaryOp op, Tile a, Tile b) {
   DType type = a.element.dtype;
+  if (type == DType::Int1) {
+    if (std::optional<BinaryOp> logical = onBooleans(op))
+      return arithmetic(*logical, a, b);
+    if (op == BinaryOp::Shl || op == BinaryOp::Shr || op == BinaryOp::Mod) {
+      Tile ones = splat(number(true, DType::Int1), b.shape());
+      return arithmetic(BinaryOp::And, a, arithmetic(BinaryOp::Xor, b, ones));
+    }
+  }
   Location here = loc();
   auto pair = [&](auto make) { return Tile{make(a.value, b.value), a.element}; };
   switch (op) {

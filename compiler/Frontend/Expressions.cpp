@@ -143,31 +143,38 @@ static bool containsCall(const Expr &expr) {
   return llvm::isa<ConditionalExpr>(&expr);
 }
 
-// `a and b` on tiles: elementwise; a scalar `a` decides whether a `b` with calls runs at all.
+static bool isTrue(Generator &gen, const Value &constant) {
+  return !*gen.unary(UnaryOp::Not, constant).get<bool>();
+}
+
+// `a and b` with a tile `a`: elementwise, int1; a scalar `a` decides whether a `b` with calls runs at
+// all. A constant `b` decides, or drops out, as in Triton.
 Value Generator::logicalPair(const Value &lhs, const Expr &rhs, bool isAnd) {
   Tile a = truth(lhs);
-  auto right = [&]() -> Value { return truth(evaluate(rhs)); };
   if (a.isScalar() && containsCall(rhs)) {
+    auto right = [&]() -> Value { return truth(evaluate(rhs)); };
     auto shortcut = [&]() -> Value { return !isAnd; };
     return isAnd ? branch(a, right, shortcut) : branch(a, shortcut, right);
   }
-  Tile b = *right().tile();
+  Value second = evaluate(rhs);
+  if (!second.tile())
+    return isTrue(*this, second) == isAnd ? lhs : second;
+  Tile b = truth(second);
   broadcastTogether(a, b);
   return arithmetic(isAnd ? BinaryOp::And : BinaryOp::Or, a, b);
 }
 
-// `and` and `or` stop early on constants.
+// A constant that decides is the result, another one has no effect, the last operand aside.
 Value Generator::evaluateLogical(const LogicalExpr &logical) {
   Value result = evaluate(*logical.operands[0]);
   for (size_t i = 1; i < logical.operands.size(); ++i) {
-    if (!result.tile()) {
-      bool isTrue = !*unary(UnaryOp::Not, result).get<bool>();
-      if (isTrue != logical.isAnd)
-        return result;
-      result = evaluate(*logical.operands[i]);
+    if (result.tile()) {
+      result = logicalPair(result, *logical.operands[i], logical.isAnd);
       continue;
     }
-    result = logicalPair(result, *logical.operands[i], logical.isAnd);
+    if (isTrue(*this, result) != logical.isAnd)
+      return result;
+    result = evaluate(*logical.operands[i]);
   }
   return result;
 }

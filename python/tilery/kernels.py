@@ -124,6 +124,11 @@ class JITFunction:
     def source(self) -> Source:
         return Source(self.fn, self._lines)
 
+    @functools.cached_property
+    def interpreted_code(self) -> types.CodeType:
+        from tilery.interpreter.logic import rewritten
+        return rewritten(self)
+
     def _native(self) -> int:
         """The library's handle; another one when an outside value has changed."""
         snapshot = self._snapshot
@@ -162,7 +167,7 @@ class JITFunction:
             raise LaunchError(f"kernel '{self.name}' is launched with {self.name}[grid](...); "
                               "a plain call works only inside another kernel")
         from tilery.interpreter.launch import as_kernel
-        return as_kernel(self.fn)(*args, **kwargs)
+        return as_kernel(self)(*args, **kwargs)
 
     def launch(self, grid, *args, **kwargs) -> None:
         """Runs the kernel over `grid`; returns when it has completed.
@@ -222,7 +227,7 @@ class JITFunction:
                  for p, value in zip(self.parameters, arrays)}
         keywords = {p.name: named.pop(p.name) for p in self.parameters if p.keyword_only}
         if 0 not in grid:
-            kernel = as_kernel(self.fn)
+            kernel = as_kernel(self)
             launch.run(lambda: kernel(*named.values(), **keywords))
 
     def _array(self, parameter, value):

@@ -35,6 +35,8 @@ class Source:
                                "define it in a file")
         self.file = inspect.getsourcefile(function) or function.__code__.co_filename
         self.line = lines[1]
+        first = lines[0][0]
+        self.indent = len(first) - len(first.lstrip())  # columns that `text` lacks
         self.text = _dedent(lines[0])
         try:
             self.tree = ast.parse(self.text).body[0]

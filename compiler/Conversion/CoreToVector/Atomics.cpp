@@ -19,8 +19,8 @@ static LLVM::AtomicBinOp binaryOf(AtomicKind kind) {
   case AtomicKind::Min: return LLVM::AtomicBinOp::min;
   case AtomicKind::UMax: return LLVM::AtomicBinOp::umax;
   case AtomicKind::UMin: return LLVM::AtomicBinOp::umin;
-  case AtomicKind::FMax: return LLVM::AtomicBinOp::fmax;
-  case AtomicKind::FMin: return LLVM::AtomicBinOp::fmin;
+  case AtomicKind::FMax:
+  case AtomicKind::FMin: break; // see emitFloatExtreme
   case AtomicKind::Xchg: return LLVM::AtomicBinOp::xchg;
   }
   llvm_unreachable("all kinds are handled");
@@ -95,8 +95,33 @@ LogicalResult Lowering::lowerAtomic(Operation *op, Value pointer, Value mask,
   return success();
 }
 
+// Floats are ordered by their bits, as Triton does it on GPUs: -NaN, -inf, ..., -0, 0, ..., inf, NaN.
+// A value without a sign bit compares as a signed integer, one with it as an unsigned one in the
+// other direction.
+static Value emitFloatExtreme(OpBuilder &builder, core::AtomicRMWOp op, Value address, Value value) {
+  Location loc = op.getLoc();
+  bool isMax = op.getKind() == AtomicKind::FMax;
+  Type type = value.getType(), integer = builder.getIntegerType(type.getIntOrFloatBitWidth());
+  Value bits = arith::BitcastOp::create(builder, loc, integer, value);
+  Value negative = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, bits,
+                                         constantLike(builder, loc, integer, 0));
+  auto branch = scf::IfOp::create(builder, loc, TypeRange(integer), negative, true);
+  auto fill = [&](mlir::Block *block, LLVM::AtomicBinOp binary) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToEnd(block);
+    Value before = LLVM::AtomicRMWOp::create(builder, loc, binary, address, bits,
+                                             orderingOf(op.getSemantic()));
+    scf::YieldOp::create(builder, loc, before);
+  };
+  fill(branch.thenBlock(), isMax ? LLVM::AtomicBinOp::umin : LLVM::AtomicBinOp::umax);
+  fill(branch.elseBlock(), isMax ? LLVM::AtomicBinOp::max : LLVM::AtomicBinOp::min);
+  return arith::BitcastOp::create(builder, loc, type, branch.getResult(0));
+}
+
 LogicalResult Lowering::lowerAtomicRMW(core::AtomicRMWOp op) {
   auto emit = [&](Nest &nest, const Coords &coords, Value address) -> Value {
+    if (op.getKind() == AtomicKind::FMax || op.getKind() == AtomicKind::FMin)
+      return emitFloatExtreme(builder, op, address, evaluate(nest, op.getValue(), coords));
     return LLVM::AtomicRMWOp::create(builder, loc, binaryOf(op.getKind()), address,
                                      evaluate(nest, op.getValue(), coords),
                                      orderingOf(op.getSemantic()));

@@ -37,6 +37,15 @@ static Value absolute(Generator &gen, Arguments &args) {
   return Tile{math::AbsIOp::create(gen.builder, gen.loc(), tile.value), tile.element};
 }
 
+// Python's abs: of a number a number.
+static Value absoluteNumber(Generator &gen, Arguments &args) {
+  if (auto *real = args[0].get<double>())
+    return std::abs(*real);
+  if (std::optional<__int128> integer = args[0].asInt())
+    return Int{*integer < 0 ? -*integer : *integer};
+  return absolute(gen, args);
+}
+
 static bool propagates(Generator &gen, const Value &value) {
   if (auto *choice = value.get<EnumValue>(); choice && choice->kind == "PropagateNan")
     return choice->value == 1;
@@ -112,6 +121,7 @@ void addMathBuiltins(BuiltinTable &table) {
   unary("tanh", floatFunction<math::TanhOp>);
   unary("abs", absolute);
   unary("sigmoid", sigmoid);
+  table.add("builtins", "abs", "x", absoluteNumber);
   table.add(language, "maximum", "x, y, propagate_nan='none'",
             [](Generator &gen, Arguments &args) { return extremum(gen, args, true); });
   table.add(language, "minimum", "x, y, propagate_nan='none'",

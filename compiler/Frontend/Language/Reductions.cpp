@@ -119,7 +119,7 @@ static Combine extremumCombine(bool wantMax) {
 static DType sumType(DType type) {
   if (isFloat(type) || bitWidth(type) >= 32)
     return type;
-  return isUnsignedInt(type) && type != DType::Int1 ? DType::UInt32 : DType::Int32;
+  return isUnsignedInt(type) ? DType::UInt32 : DType::Int32;
 }
 
 // Half precision accumulates in fp32 and rounds once.
@@ -137,15 +137,23 @@ static Value sum(Generator &gen, Arguments &args) {
   return gen.cast(result[0], type);
 }
 
-// (value, index): the better value; among equal ones the smaller index.
+// (value, index): the better value, and any number before a NaN, as in max and min; among equal ones
+// the first, or the last. The order in which pairs meet does not matter.
 static Combine argumentCombine(bool wantMax, bool tieLeft) {
   return [=](Generator &gen, std::vector<Tile> a) {
+    auto either = [&](Tile x, Tile y) { return gen.arithmetic(BinaryOp::Or, x, y); };
+    auto both = [&](Tile x, Tile y) { return gen.arithmetic(BinaryOp::And, x, y); };
     Tile better = gen.comparison(wantMax ? CompareOp::GT : CompareOp::LT, a[0], a[2]);
-    if (tieLeft) {
-      Tile equal = gen.comparison(CompareOp::EQ, a[0], a[2]);
-      Tile earlier = gen.comparison(CompareOp::LT, a[1], a[3]);
-      better = gen.arithmetic(BinaryOp::Or, better, gen.arithmetic(BinaryOp::And, equal, earlier));
+    Tile equal = gen.comparison(CompareOp::EQ, a[0], a[2]);
+    if (isFloat(a[0].element.dtype)) {
+      Tile isNaN = gen.comparison(CompareOp::NE, a[0], a[0]);
+      Tile otherIsNaN = gen.comparison(CompareOp::NE, a[2], a[2]);
+      Tile isNumber = gen.comparison(CompareOp::EQ, a[0], a[0]);
+      better = either(better, both(isNumber, otherIsNaN));
+      equal = either(equal, both(isNaN, otherIsNaN));
     }
+    Tile preferred = gen.comparison(tieLeft ? CompareOp::LT : CompareOp::GT, a[1], a[3]);
+    better = either(better, both(equal, preferred));
     return std::vector<Tile>{*gen.select(better, a[0], a[2]).tile(),
                              *gen.select(better, a[1], a[3]).tile()};
   };
@@ -167,18 +175,22 @@ static std::vector<Tile> withIndex(Generator &gen, Tile tile, const Value &axisV
   return reduceTiles(gen, {tile, index}, axis, keepDims, argumentCombine(wantMax, tieLeft));
 }
 
-// max, min and their indices compare half precision in fp32 and small integers in int32.
-static Tile comparable(Generator &gen, Tile tile) {
+// Triton's types: bf16 is compared in fp32; without indices so is every small float, and small
+// integers in int32.
+static Tile comparable(Generator &gen, Tile tile, bool indices) {
   DType type = tile.element.dtype;
-  if (isFloat(type) || bitWidth(type) >= 32)
-    return type == DType::BF16 || type == DType::FP16 ? gen.cast(tile, DType::FP32) : tile;
-  return gen.cast(tile, sumType(type));
+  if (type == DType::BF16)
+    return gen.cast(tile, DType::FP32);
+  if (indices || bitWidth(type) >= 32)
+    return tile;
+  return gen.cast(tile, isFloat(type) ? DType::FP32 : DType::Int32);
 }
 
 static Value extremum(Generator &gen, Arguments &args, bool wantMax) {
-  Tile tile = comparable(gen, gen.toTile(args[0]));
+  bool indices = gen.constantBool(args[2], "return_indices");
+  Tile tile = comparable(gen, gen.toTile(args[0]), indices);
   bool keepDims = gen.constantBool(args[4], "keep_dims");
-  if (gen.constantBool(args[2], "return_indices")) {
+  if (indices) {
     std::vector<Tile> both = withIndex(gen, tile, args[1], keepDims, wantMax,
                                        gen.constantBool(args[3], "return_indices_tie_break_left"));
     return makeTuple({both[0], both[1]});
@@ -187,7 +199,7 @@ static Value extremum(Generator &gen, Arguments &args, bool wantMax) {
 }
 
 static Value argument(Generator &gen, Arguments &args, bool wantMax) {
-  Tile tile = comparable(gen, gen.toTile(args[0]));
+  Tile tile = comparable(gen, gen.toTile(args[0]), true);
   return withIndex(gen, tile, args[1], gen.constantBool(args[3], "keep_dims"), wantMax,
                    gen.constantBool(args[2], "tie_break_left"))[1];
 }
@@ -211,13 +223,24 @@ static std::vector<Tile> scanTiles(Generator &gen, std::vector<Tile> sources, co
   return results;
 }
 
-static Value cumulative(Generator &gen, Arguments &args, BinaryOp op) {
-  Tile tile = gen.toTile(args[0]);
-  DType type = args[3].isNone() ? sumType(tile.element.dtype) : gen.dtypeOf(args[3], "the dtype");
-  tile = widened(gen, gen.cast(tile, type));
+// bf16 gives fp32, as in Triton.
+static Value cumulative(Generator &gen, Arguments &args, BinaryOp op, DType type) {
+  Tile tile = widened(gen, gen.cast(gen.toTile(args[0]), type));
   std::vector<Tile> result = scanTiles(gen, {tile}, args[1], gen.constantBool(args[2], "reverse"),
                                        arithmeticCombine(op));
   return gen.cast(result[0], type);
+}
+
+static DType scanType(DType type) { return type == DType::BF16 ? DType::FP32 : type; }
+
+static Value cumsum(Generator &gen, Arguments &args) {
+  DType type = gen.toTile(args[0]).element.dtype;
+  type = args[3].isNone() ? sumType(scanType(type)) : gen.dtypeOf(args[3], "the dtype");
+  return cumulative(gen, args, BinaryOp::Add, type);
+}
+
+static Value cumprod(Generator &gen, Arguments &args) {
+  return cumulative(gen, args, BinaryOp::Mul, scanType(gen.toTile(args[0]).element.dtype));
 }
 
 // exp(x - max(x)) / sum(exp(x - max(x))), in fp32.
@@ -267,10 +290,8 @@ void addReductionBuiltins(BuiltinTable &table) {
               return reduceTiles(gen, {tile}, args[1], gen.constantBool(args[2], "keep_dims"),
                                  arithmeticCombine(BinaryOp::Xor))[0];
             }, true);
-  table.add(language, "cumsum", "input, axis=0, reverse=False, dtype=None",
-            [](Generator &gen, Arguments &args) { return cumulative(gen, args, BinaryOp::Add); }, true);
-  table.add(language, "cumprod", "input, axis=0, reverse=False, dtype=None",
-            [](Generator &gen, Arguments &args) { return cumulative(gen, args, BinaryOp::Mul); }, true);
+  table.add(language, "cumsum", "input, axis=0, reverse=False, dtype=None", cumsum, true);
+  table.add(language, "cumprod", "input, axis=0, reverse=False", cumprod, true);
   table.add(language, "softmax", "x, dim=None, keep_dims=False, ieee_rounding=False", softmax, true);
 }
 

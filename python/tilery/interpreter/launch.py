@@ -11,7 +11,7 @@ import types
 import numpy as np
 
 from tilery.errors import LaunchError
-from tilery.interpreter import state
+from tilery.interpreter import logic, state
 from tilery.interpreter.instance import Instance
 from tilery.interpreter.memory import Place, Places
 from tilery.interpreter.scheduler import Condition
@@ -19,14 +19,17 @@ from tilery.language import core, dtypes as dt, values
 
 # Python's names that have the kernel language's meaning inside a kernel.
 _BUILTINS = dict(vars(builtins), range=core.range, min=core.minimum, max=core.maximum,
-                 abs=core.abs)
+                 abs=core.abs, **logic.FUNCTIONS)
 
 
-def as_kernel(function: types.FunctionType) -> types.FunctionType:
-    """The same code with the kernel language's `range`, `min`, `max` and `abs`."""
+def as_kernel(jitted) -> types.FunctionType:
+    """The function of a ty.jit kernel with the kernel language's `range`, `min`, `max`, `abs` and
+    logic."""
+    function, code = jitted.fn, jitted.interpreted_code
     names = dict(function.__globals__, __builtins__=_BUILTINS)
-    kernel = types.FunctionType(function.__code__, names, function.__name__,
-                                function.__defaults__, function.__closure__)
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
+    kernel = types.FunctionType(code, names, function.__name__, function.__defaults__,
+                                tuple(cells[name] for name in code.co_freevars))
     kernel.__kwdefaults__ = function.__kwdefaults__
     return kernel
 

@@ -108,7 +108,10 @@ def sigmoid(x):
 def fma(x, y, z):
     """x * y + z, rounded once."""
     x, y, _ = promote(x, y, "tl.fma")
-    z = cast(z, x.dtype)
+    x, z, ty = promote(x, z, "tl.fma")
+    y = cast(y, ty)
+    if ty.is_bool():
+        return x * y + z
     wide = np.float64 if x.dtype.is_floating() else x.data.dtype
     result = x.data.astype(wide) * y.data.astype(wide) + z.data.astype(wide)
     return tensor(result.astype(x.data.dtype), x.dtype)

@@ -226,6 +226,15 @@ def _atomic(pointer, mask, scope, update, what: str, *values):
     return tensor(old.reshape(pointer.shape), element)
 
 
+def _order(value) -> int:
+    """Floats by their bits: -NaN, -inf, ..., -0, 0, ..., inf, NaN."""
+    value = np.asarray(value)
+    if np.issubdtype(value.dtype, np.integer) or value.dtype == bool:
+        return int(value)
+    bits = int(value.view(f"i{value.dtype.itemsize}"))
+    return bits if bits >= 0 else bits ^ (2**(8 * value.dtype.itemsize - 1) - 1)
+
+
 def _rmw(name: str, update, integers_only: bool = False):
     def atomic(pointer, val, mask=None, sem=None, scope=None):
         element = _pointer(pointer, f"tl.{name} updates")
@@ -239,8 +248,8 @@ def _rmw(name: str, update, integers_only: bool = False):
 
 
 atomic_add = _rmw("atomic_add", lambda old, val: old + val)
-atomic_max = _rmw("atomic_max", max)
-atomic_min = _rmw("atomic_min", min)
+atomic_max = _rmw("atomic_max", lambda old, val: max(old, val, key=_order))
+atomic_min = _rmw("atomic_min", lambda old, val: min(old, val, key=_order))
 atomic_and = _rmw("atomic_and", lambda old, val: old & val, integers_only=True)
 atomic_or = _rmw("atomic_or", lambda old, val: old | val, integers_only=True)
 atomic_xor = _rmw("atomic_xor", lambda old, val: old ^ val, integers_only=True)

@@ -130,12 +130,16 @@ def _extreme(input, axis, keep_dims, return_indices, tie_break_left, largest: bo
 
 
 def _position(data, axis, keep: bool, left: bool, largest: bool) -> np.ndarray:
-    find = np.argmax if largest else np.argmin
+    """Of the first (`left`) or last best element; numbers are better than NaN."""
+    fold = np.fmax if largest else np.fmin
+    best = fold.reduce(data, axis=axis, keepdims=True)
+    found = (data == best) | ((data != data) & (best != best))
     if left:
-        return np.asarray(find(data, axis=axis, keepdims=keep))
+        return np.asarray(np.argmax(found, axis=axis, keepdims=keep))
     size = data.size if axis is None else data.shape[axis]
-    flipped = data.reshape(-1)[::-1] if axis is None else np.flip(data, axis)
-    return np.asarray(size - 1 - find(flipped, axis=axis, keepdims=keep and axis is not None))
+    flipped = found.reshape(-1)[::-1] if axis is None else np.flip(found, axis)
+    return np.asarray(size - 1 - np.argmax(flipped, axis=axis,
+                                           keepdims=keep and axis is not None))
 
 
 def max(input, axis=None, return_indices=False, return_indices_tie_break_left=True,  # noqa: A001
@@ -177,10 +181,14 @@ def cumprod(input, axis=0, reverse=False) -> tensor:
 
 
 def _running(function, x: tensor, axis, reverse, name: str) -> tensor:
-    axis_ = _axis(x, axis, name)
+    """Small floats accumulate in float32 and are rounded once."""
+    axis_, ty = _axis(x, axis, name), x.dtype
+    if ty.is_floating() and ty.primitive_bitwidth < 32:
+        x = cast(x, dt.float32)
+    function = np.logical_and if ty.is_bool() else function
     data = np.flip(x.data, axis_) if plain(reverse) else x.data
     result = function.accumulate(data, axis=axis_, dtype=x.data.dtype)
-    return x.with_data(np.flip(result, axis_) if plain(reverse) else result)
+    return cast(x.with_data(np.flip(result, axis_) if plain(reverse) else result), ty)
 
 
 def sort(x, dim=None, descending=False) -> tensor:

@@ -185,8 +185,7 @@ class tensor:
         return mod(other, self)
 
     def __neg__(self):
-        return self.with_data(np.negative(self.data)) if not self.dtype.is_bool() else \
-            cast(self, dt.int32).__neg__()
+        return self if self.dtype.is_bool() else self.with_data(np.negative(self.data))
 
     def __pos__(self):
         return self
@@ -351,10 +350,14 @@ def check_broadcast(left: tensor, right: tensor) -> None:
             f"shapes {list(left.shape)} and {list(right.shape)} do not broadcast") from None
 
 
+# int1 wraps like every integer. A shift by one leaves nothing; the only divisor is 1.
+_ON_BOOLEANS = {"+": np.logical_xor, "-": np.logical_xor, "*": np.logical_and,
+                "//": np.logical_and, "%": np.greater, "<<": np.greater, ">>": np.greater}
+
+
 def arithmetic(function, left, right, symbol: str) -> tensor:
     left, right, ty = promote(left, right, symbol)
-    if ty.is_bool():
-        left, right, ty = cast(left, dt.int32), cast(right, dt.int32), dt.int32
+    function = _ON_BOOLEANS[symbol] if ty.is_bool() else function
     return tensor(function(left.data, right.data), ty)
 
 
@@ -413,6 +416,8 @@ def _remainder(left, right):
 
 def floordiv(left, right) -> tensor:
     left, right, ty = _integers(left, right, "//")
+    if ty.is_bool():
+        return tensor(_ON_BOOLEANS["//"](left.data, right.data), ty)
     return tensor(_quotient(left.data, right.data), ty)
 
 
@@ -422,6 +427,8 @@ def mod(left, right) -> tensor:
         left, right, ty = promote(left, right, "%", division=True)
         return tensor(np.fmod(left.data, right.data), ty)
     left, right, ty = _integers(left, right, "%")
+    if ty.is_bool():
+        return tensor(_ON_BOOLEANS["%"](left.data, right.data), ty)
     return tensor(_remainder(left.data, right.data), ty)
 
 
@@ -429,8 +436,7 @@ def bitwise(function, left, right, symbol: str) -> tensor:
     left, right, ty = promote(left, right, symbol)
     if not ty.is_int():
         raise CompileError(f"{symbol} needs integers, not {ty}")
-    if ty.is_bool() and symbol in ("<<", ">>"):
-        left, right, ty = cast(left, dt.int32), cast(right, dt.int32), dt.int32
+    function = _ON_BOOLEANS.get(symbol, function) if ty.is_bool() else function
     return tensor(function(left.data, right.data), ty)
 
 
