@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
 // Devices of the C interface: what there is, memory, waiting.
+#include "capi/device.h"
 #include "capi/error.h"
 #include "capi/world.h"
 #include "runtime/hal/driver.h"
@@ -11,6 +12,10 @@
 using namespace tilery;
 using namespace tilery::capi;
 using rt::hal::DeviceRef;
+
+static thread_local void *usedStream = nullptr;
+
+void *capi::threadStream() { return usedStream; }
 
 static int32_t countDevices() {
   int32_t count = 0;
@@ -68,14 +73,15 @@ tilery_status tilery_device_copy(void *destination, const void *source, size_t b
   });
 }
 
+void tilery_stream_use(void *stream) { usedStream = stream; }
+
 tilery_status tilery_synchronize(tilery_world *world, int32_t device) {
   return guarded([&] {
     std::optional<WorldUse> use;
     if (world)
       use.emplace(*world);
     rt::World *ranks = use ? use->get() : nullptr;
-    rt::hal::Stream stream = ranks ? ranks->deviceStream() : nullptr;
-    rt::synchronizeDevice(ranks, device, stream, stream == nullptr);
+    rt::synchronize(ranks, device);
   });
 }
 

@@ -4,6 +4,7 @@
 #include "capi/function.h"
 
 #include "capi/bindings.h"
+#include "capi/device.h"
 #include "capi/error.h"
 #include "capi/specialize.h"
 #include "capi/world.h"
@@ -159,7 +160,7 @@ tilery_status tilery_function_launch(tilery_function *function, tilery_world *wo
     refuseReadOnly(kernel, *function, given);
     ArgumentSlots slots(kernel, *function, given);
     rt::launchKernel(ranks, kernel.image, {launch->grid[0], launch->grid[1], launch->grid[2]},
-                     slots.data(), {launch->timeout_s, launch->stream});
+                     slots.data(), {launch->timeout_s, launch->stream ? launch->stream : threadStream()});
   });
 }
 

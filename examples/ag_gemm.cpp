@@ -39,9 +39,9 @@ static double multiply(World &world) {
   for (size_t i = 0; i < b.size(); ++i)
     b[i] = value(1 + world.rank(), int64_t(i));
   int64_t shapes[3][2] = {{last - first, K}, {K, N}, {M, N}};
-  tilery_tensor tensors[3] = {{a.data(), shapes[0], nullptr, 2, TILERY_FP32, 0},
-                              {b.data(), shapes[1], nullptr, 2, TILERY_FP32, 0},
-                              {c.data(), shapes[2], nullptr, 2, TILERY_FP32, 0}};
+  tilery_tensor tensors[3] = {{a.data(), shapes[0], nullptr, 2, TILERY_FP32, 0, 0},
+                              {b.data(), shapes[1], nullptr, 2, TILERY_FP32, 0, 0},
+                              {c.data(), shapes[2], nullptr, 2, TILERY_FP32, 0, 0}};
   tilery::check(tilery_op_call("ag_gemm", world.handle(), tensors, 3, "{\"chunks\": 2}"));
   return errorOf(c, world.rank());
 }

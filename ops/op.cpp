@@ -105,7 +105,7 @@ Memory memory(const tilery_tensor &tensor) {
   for (int d = 0; d < tensor.rank && extent; ++d)
     extent += (tensor.shape[d] - 1) * stride(tensor, d);
   auto dtype = static_cast<tilery_dtype>(tensor.dtype);
-  return {tensor.data, dtype, extent * tilery_dtype_size(dtype)};
+  return {tensor.data, dtype, extent * tilery_dtype_size(dtype), false, tensor.device};
 }
 
 const char *dtypeName(int32_t dtype) {

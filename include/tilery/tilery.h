@@ -116,7 +116,8 @@ TILERY_API tilery_status tilery_world_barrier(tilery_world *world, double timeou
 TILERY_API tilery_status tilery_world_all_gather_bytes(tilery_world *world, const void *sent,
                                                        void *received, size_t bytes);
 /* JSON: {"rank","size","mesh","kind":"single|in-process|process","heap":{"bytes","used"},
- * "timeout_s","trace","team":label or null,"ranks":[numbers in the whole world]} */
+ * "timeout_s","trace","team":label or null,"ranks":[numbers in the whole world],
+ * "device":number of the heaps' device,"shared_heap":bool} */
 TILERY_API const char *tilery_world_describe(tilery_world *world);
 
 /* Teams: worlds of some ranks of another world, with their own ranks 0, 1, ..., collectives,
@@ -202,7 +203,11 @@ TILERY_API tilery_status tilery_device_allocate(int32_t device, size_t bytes, vo
 TILERY_API tilery_status tilery_device_release(int32_t device, void *pointer, size_t bytes);
 /* Between any two places; done on return. Not ordered with launches: synchronize first. */
 TILERY_API tilery_status tilery_device_copy(void *destination, const void *source, size_t bytes);
-/* Waits for everything on the device; reports what failed in launches since the last call. world
+/* Launches of this thread that name no stream, operators' included, go to this one; null: as if it
+ * had not been called. */
+TILERY_API void tilery_stream_use(void *stream);
+/* Waits for everything on the device (0: on every device that this process has launched on);
+ * reports what failed in launches since the last call. world
  * may be null; in a world of several ranks on one device only this rank's stream is waited for. */
 TILERY_API tilery_status tilery_synchronize(tilery_world *world, int32_t device);
 

@@ -1,11 +1,12 @@
 # SPDX-FileCopyrightText: The Tilery authors
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures that run a test in the interpreter and on the compiled CPU target, and tolerances."""
+"""Fixtures that run a test in the interpreter, on the CPU and on an accelerator; tolerances."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+import staging
 
 import tilery as ty
 from tilery import _capi, knobs
@@ -21,11 +22,22 @@ def require_library() -> None:
     pytest.skip(reason)
 
 
-@pytest.fixture(params=["interpret", "cpu"])
-def backend(request):
-    """The name of the backend that launches in this test use."""
+def require_device() -> None:
+    """Skips with the reason when no accelerator can be used."""
+    reason = staging.missing()
+    if reason:
+        pytest.skip(reason)
+
+
+@pytest.fixture(params=["interpret", "cpu", "cuda"])
+def backend(request, monkeypatch):
+    """The name of the backend that launches in this test use. On "cuda" the test's arrays are
+    copied to the device and back (staging.py)."""
     if request.param == "cpu":
         require_library()
+    if request.param == "cuda":
+        require_device()
+        staging.install(monkeypatch, request.param)
     with ty.interpret(request.param == "interpret"):
         yield request.param
 

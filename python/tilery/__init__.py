@@ -24,6 +24,8 @@ _PUBLIC = {
               "finalize", "trace_summary"),
     "teams": ("team", "split"),
     "tensor": ("Tensor",),
+    "devices": ("synchronize",),
+    "device_array": ("DeviceArray",),
     "tuning": ("autotune", "heuristics", "Config"),
     "diagnosis": ("doctor",),
 }

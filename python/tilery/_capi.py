@@ -10,7 +10,8 @@ import importlib.machinery
 import importlib.util
 import json
 import threading
-from ctypes import POINTER, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint32, \
+    c_uint64, c_void_p
 from pathlib import Path
 
 from tilery import knobs
@@ -23,7 +24,16 @@ class TensorRecord(ctypes.Structure):
     """tilery_tensor."""
 
     _fields_ = [("data", c_void_p), ("shape", POINTER(c_int64)), ("strides", POINTER(c_int64)),
-                ("rank", c_int32), ("dtype", c_int32), ("read_only", c_int32)]
+                ("rank", c_int32), ("dtype", c_int32), ("read_only", c_int32),
+                ("device", c_uint32)]
+
+
+class DeviceRecord(ctypes.Structure):
+    """tilery_device_properties."""
+
+    _fields_ = [("name", c_char_p), ("target", c_char_p), ("processors", c_int32),
+                ("assembly_version", c_int32), ("memory_bytes", c_int64),
+                ("shared_bytes", c_int64)]
 
 
 _STATUS = c_int32
@@ -56,6 +66,15 @@ _FUNCTIONS = {
     "signal_wait": (_STATUS, [c_void_p, c_void_p, c_uint64, c_int32, c_double]),
     "put": (_STATUS, [c_void_p, c_void_p, c_void_p, c_size_t, c_int32]),
     "get": (_STATUS, [c_void_p, c_void_p, c_void_p, c_size_t, c_int32]),
+    "device_count": (c_int32, []),
+    "device_named": (_STATUS, [c_char_p, POINTER(c_int32)]),
+    "device_describe": (_STATUS, [c_int32, POINTER(DeviceRecord)]),
+    "device_of": (c_int32, [c_void_p]),
+    "device_allocate": (_STATUS, [c_int32, c_size_t, POINTER(c_void_p)]),
+    "device_release": (_STATUS, [c_int32, c_void_p, c_size_t]),
+    "device_copy": (_STATUS, [c_void_p, c_void_p, c_size_t]),
+    "stream_use": (None, [c_void_p]),
+    "synchronize": (_STATUS, [c_void_p, c_int32]),
     "function_load": (_STATUS, [c_char_p, c_char_p, POINTER(c_void_p)]),
     "function_create": (_STATUS, [c_char_p, POINTER(c_void_p)]),
     "function_destroy": (None, [c_void_p]),

@@ -77,6 +77,101 @@ static void set(tilery_arg *arg, uint64_t bits, int kind, int dtype) {
   arg->bytes = -1;
 }
 
+/* torch's tensors, once the package has met one: register_tensors(). */
+static struct {
+  PyObject *types;      /* tuple */
+  PyObject *dtypes;     /* dict: torch.dtype -> tilery_dtype */
+  PyObject *stream_of;  /* callable: index of a device -> its current stream, or None */
+  PyObject *data_ptr, *get_device, *dtype; /* names */
+  long first_device;    /* our number of torch's device 0 */
+} torch;
+
+static PyObject *register_tensors(PyObject *self, PyObject *args) {
+  (void)self;
+  PyObject *types, *dtypes, *stream_of;
+  long first;
+  if (!PyArg_ParseTuple(args, "OOOl", &types, &dtypes, &stream_of, &first))
+    return NULL;
+  if (!torch.data_ptr) {
+    torch.data_ptr = PyUnicode_InternFromString("data_ptr");
+    torch.get_device = PyUnicode_InternFromString("get_device");
+    torch.dtype = PyUnicode_InternFromString("dtype");
+  }
+  Py_INCREF(types);
+  Py_INCREF(dtypes);
+  Py_INCREF(stream_of);
+  torch.dtypes = dtypes;
+  torch.stream_of = stream_of;
+  torch.first_device = first;
+  torch.types = types; /* last: it says that the rest is there */
+  Py_RETURN_NONE;
+}
+
+static int is_tensor(PyObject *value) {
+  PyObject *type = (PyObject *)Py_TYPE(value);
+  Py_ssize_t count = torch.types ? PyTuple_Size(torch.types) : 0;
+  for (Py_ssize_t i = 0; i < count; ++i)
+    if (PyTuple_GetItem(torch.types, i) == type)
+      return 1;
+  return 0;
+}
+
+/* The result of a method without arguments as an integer; -1 with an error when it has none. */
+static long long ask(PyObject *value, PyObject *method) {
+  PyObject *result = PyObject_CallMethodObjArgs(value, method, NULL);
+  if (!result)
+    return -1;
+  long long number = (long long)PyLong_AsUnsignedLongLongMask(result);
+  Py_DECREF(result);
+  return number;
+}
+
+/* A tensor on a device: 1 on success. What is left goes the slow way, which finds the error. */
+static int convert_tensor(PyObject *value, tilery_arg *arg) {
+  if (!is_tensor(value))
+    return 0;
+  long long device = ask(value, torch.get_device);
+  if (device >= 0) {
+    PyObject *dtype = PyObject_GetAttr(value, torch.dtype);
+    PyObject *code = dtype ? PyDict_GetItemWithError(torch.dtypes, dtype) : NULL;
+    Py_XDECREF(dtype);
+    if (code) {
+      long number = PyLong_AsLong(code);
+      uint64_t address = (uint64_t)ask(value, torch.data_ptr);
+      if (!PyErr_Occurred()) {
+        memset(arg, 0, sizeof *arg);
+        arg->bits = address;
+        arg->kind = TILERY_ARG_POINTER;
+        arg->dtype = (uint8_t)number;
+        arg->device = (uint32_t)(device + torch.first_device);
+        arg->bytes = address ? -1 : 0;
+        return 1;
+      }
+    }
+  }
+  PyErr_Clear();
+  return 0;
+}
+
+/* The stream that torch works on now on the device of the arguments, 0 for the default one. */
+static int find_stream(const tilery_arg *args, Py_ssize_t count, tilery_launch *how) {
+  if (how->stream || !torch.types || torch.stream_of == Py_None)
+    return 0;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    if (args[i].kind != TILERY_ARG_POINTER || args[i].device == 0 ||
+        args[i].device == TILERY_DEVICE_BY_ADDRESS)
+      continue;
+    long index = (long)args[i].device - torch.first_device;
+    PyObject *stream = PyObject_CallFunction(torch.stream_of, "l", index);
+    if (!stream)
+      return -1;
+    how->stream = PyLong_AsVoidPtr(stream);
+    Py_DECREF(stream);
+    return PyErr_Occurred() ? -1 : 0;
+  }
+  return 0;
+}
+
 /* What the launch must keep alive until it returns: pairs of a record and its memory's owner. */
 typedef struct {
   PyObject *pairs[MAX_ARGS];
@@ -191,7 +286,7 @@ static int convert(PyObject *converter, PyObject *value, Py_ssize_t index, int c
     set(arg, value == Py_True, constant ? TILERY_ARG_CONST_BOOL : TILERY_ARG_BOOL, 0);
     return 0;
   }
-  if (!constant && convert_buffer(value, arg))
+  if (!constant && (convert_tensor(value, arg) || convert_buffer(value, arg)))
     return 0;
   return convert_slowly(converter, value, index, kept, arg);
 }
@@ -244,6 +339,10 @@ static PyObject *launch(PyObject *self, PyObject *const *values, Py_ssize_t coun
       release(&kept);
       return NULL;
     }
+  if (find_stream(args, size, &how) < 0) {
+    release(&kept);
+    return NULL;
+  }
   tilery_status status;
   Py_BEGIN_ALLOW_THREADS
   status = entry(function, world, &how, args, (int32_t)size);
@@ -257,6 +356,8 @@ static PyMethodDef methods[] = {
     {"watch", watch, METH_O, "watch(main thread) -> address for tilery_set_interrupt_check"},
     {"take_interruption", take_interruption, METH_NOARGS,
      "what a signal handler raised during a blocking call, or None"},
+    {"register_tensors", register_tensors, METH_VARARGS,
+     "register_tensors(types, dtype codes, stream_of, number of device 0)"},
     {"launch", (PyCFunction)(void (*)(void))launch, METH_FASTCALL, "see the source"},
     {NULL, NULL, 0, NULL}};
 

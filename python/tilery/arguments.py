@@ -10,12 +10,14 @@ from tilery.errors import LaunchError
 class ArrayArgument:
     """What a launch must know of an array: where its memory is and what lies in it.
 
-    `low` and `nbytes` span all elements; the first element is at `low + offset`.
+    `low` and `nbytes` span all elements; the first element is at `low + offset`. `device` is the
+    number of the device, 0 for the host.
     """
 
-    __slots__ = ("low", "nbytes", "offset", "dtype", "writable", "symmetric", "keep")
+    __slots__ = ("low", "nbytes", "offset", "dtype", "writable", "symmetric", "keep", "device")
 
-    def __init__(self, low, nbytes, offset, dtype, writable, symmetric, keep):
+    def __init__(self, low, nbytes, offset, dtype, writable, symmetric, keep, device=0):
+        self.device = device
         self.low, self.nbytes, self.offset = low, nbytes, offset
         self.dtype, self.writable, self.symmetric = dtype, writable, symmetric
         self.keep = keep  # owns the memory
@@ -29,22 +31,28 @@ def from_value(name: str, value) -> ArrayArgument:
     """`value` as an array argument; a LaunchError that names the argument when it is none.
 
     Accepts C- or otherwise strided NumPy arrays (pass the strides to the kernel, as in Triton),
-    torch CPU tensors, anything with `__dlpack__` on the CPU, and tilery.Tensor.
+    torch tensors, anything with `__dlpack__` or `__cuda_array_interface__`, and tilery.Tensor.
     """
     import numpy as np
 
+    from tilery import devices
+    from tilery.device_array import DeviceArray
     from tilery.tensor import Tensor
 
     if isinstance(value, ArrayArgument):
         return value
-    if isinstance(value, Tensor):
+    if isinstance(value, (Tensor, DeviceArray)):
         return value.argument()
     if isinstance(value, np.ndarray):
         return _from_numpy(name, value)
     if hasattr(value, "data_ptr") and hasattr(value, "element_size"):
         from tilery.interop import torch as interop
         return interop.argument(name, value)
+    if hasattr(value, "__cuda_array_interface__"):
+        return devices.from_interface(name, value)
     if hasattr(value, "__dlpack__"):
+        if devices.is_on_device(value):
+            return devices.from_dlpack(name, value)
         return _from_numpy(name, _through_dlpack(name, value))
     if hasattr(value, "__array_interface__"):
         return _from_numpy(name, np.asarray(value))
@@ -58,8 +66,8 @@ def _through_dlpack(name: str, value):
 
     device = value.__dlpack_device__() if hasattr(value, "__dlpack_device__") else (1, 0)
     if device[0] != 1:
-        raise LaunchError(f"argument '{name}' is on device type {int(device[0])}, the kernel runs "
-                          "on the CPU")
+        raise LaunchError(f"argument '{name}' is on device type {int(device[0])} of DLPack, which "
+                          "tilery does not know")
     try:
         return np.from_dlpack(value)
     except (BufferError, RuntimeError, TypeError) as error:
@@ -80,7 +88,8 @@ def _from_numpy(name: str, array) -> ArrayArgument:
                    array.flags.writeable, array)
 
 
-def checked(name, address, shape, byte_strides, element, writable, keep) -> ArrayArgument:
+def checked(name, address, shape, byte_strides, element, writable, keep,
+            device: int = 0) -> ArrayArgument:
     """An argument after the checks that hold for every source of arrays."""
     size = element.itemsize
     if any(step < 0 for step, n in zip(byte_strides, shape) if n > 1):
@@ -92,4 +101,4 @@ def checked(name, address, shape, byte_strides, element, writable, keep) -> Arra
                           f"of the element size {size}; pass a copy")
     empty = any(n == 0 for n in shape)
     extent = 0 if empty else size + sum((n - 1) * step for n, step in zip(shape, byte_strides))
-    return ArrayArgument(address, extent, 0, element, writable, False, keep)
+    return ArrayArgument(address, extent, 0, element, writable, False, keep, device)

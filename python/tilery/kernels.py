@@ -170,7 +170,9 @@ class JITFunction:
         return as_kernel(self)(*args, **kwargs)
 
     def launch(self, grid, *args, **kwargs) -> None:
-        """Runs the kernel over `grid`; returns when it has completed.
+        """Runs the kernel over `grid` where the memory of its arguments is. On the host it has
+        completed on return; on a device it follows the stream, and what fails in it is raised by a
+        later launch or ty.synchronize().
 
         `grid` is an integer, a tuple of up to three, or a function of the arguments by name.
         Keywords beyond the parameters: num_warps, num_stages, stream, timeout (seconds for each
@@ -179,7 +181,7 @@ class JITFunction:
         options, stream, timeout, team = 0, 0, -1.0, None
         if kwargs or len(args) != len(self.names):
             args, chosen = self._bind(args, kwargs)
-            stream = _number("stream", chosen.pop("stream", None) or 0, int)
+            stream = _stream(chosen.pop("stream", None))
             timeout = _number("timeout", chosen.pop("timeout", -1.0), float)
             team = chosen.pop("team", None)
             options = chosen
@@ -358,6 +360,11 @@ def _number(name: str, value, kind):
         return kind(value)
     except (TypeError, ValueError, OverflowError):
         raise ConfigError(f"launch option '{name}' must be a number, got {value!r}") from None
+
+
+def _stream(value) -> int:
+    """A stream as the driver's handle; torch's streams have theirs."""
+    return _number("stream", getattr(value, "cuda_stream", value) or 0, int)
 
 
 def _check_grid(grid) -> None:

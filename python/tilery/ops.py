@@ -12,7 +12,7 @@ import ctypes
 import functools
 import json
 
-from tilery import _capi, world as worlds
+from tilery import _capi, devices, world as worlds
 from tilery.errors import LaunchError
 
 
@@ -50,6 +50,7 @@ def call(name: str, *tensors, team=None, **options) -> None:
                           "team=ty.init() means all ranks")
     if world is not None and world.kind != "native":
         raise LaunchError(f"ops.{name} cannot run in an interpreted world")
+    devices.use_stream(max((record.device for record in records), default=0))
     _capi.call("op_call", name.encode(), world.handle if world is not None else None, records,
                len(tensors), _capi.encode(options))
     del keep
@@ -59,6 +60,7 @@ def _fill(record, name: str, value):
     """Describes one array; returns what must stay alive during the call."""
     from tilery.arguments import from_value
     from tilery.language.dtypes import CODES
+    from tilery.device_array import DeviceArray
     from tilery.tensor import Tensor
 
     if value is None:
@@ -70,12 +72,13 @@ def _fill(record, name: str, value):
     strides = getattr(value, "strides", None)
     if strides is None:  # torch
         strides = tuple(value.stride())
-    elif not isinstance(value, Tensor):  # NumPy counts bytes
+    elif not isinstance(value, (Tensor, DeviceArray)):  # NumPy counts bytes
         strides = tuple(step // item for step in strides)
     arrays = ((ctypes.c_int64 * len(shape))(*shape), (ctypes.c_int64 * len(shape))(*strides))
     record.data, record.shape, record.strides = argument.address, arrays[0], arrays[1]
     record.rank, record.dtype = len(shape), CODES[argument.dtype.name]
     record.read_only = not argument.writable
+    record.device = argument.device
     return argument, arrays
 
 

@@ -17,9 +17,10 @@ from tilery.bindings import binding
 from tilery.errors import LaunchError
 from tilery.language import dtypes
 from tilery.language.values import constexpr
+from tilery.device_array import DeviceArray
 from tilery.tensor import Tensor
 
-# tilery_arg: bits, kind, dtype, symmetric, read_only, reserved, bytes.
+# tilery_arg: bits, kind, dtype, symmetric, read_only, device, bytes.
 _RECORD = struct.Struct("<QBBBBIq")
 POINTER, INT, FLOAT, BOOL = 0, 1, 2, 3
 CONST_INT, CONST_FLOAT, CONST_BOOL, CONST_NONE, CONST_DTYPE, CONST_OTHER, DEFAULT = range(4, 11)
@@ -27,8 +28,8 @@ _INT32, _INT64, _UINT64, _FP32, _FP64 = 3, 4, 8, 11, 12
 
 
 def _pack(bits: int, kind: int, dtype: int = 0, symmetric: int = 0, nbytes: int = -1,
-          read_only: bool = False) -> bytes:
-    return _RECORD.pack(bits & (2**64 - 1), kind, dtype, symmetric, read_only, 0, nbytes)
+          read_only: bool = False, device: int = 0) -> bytes:
+    return _RECORD.pack(bits & (2**64 - 1), kind, dtype, symmetric, read_only, device, nbytes)
 
 
 def _double(value: float) -> int:
@@ -48,7 +49,7 @@ class Records:
     def make(self, value, at: int) -> tuple[bytes, object]:
         """The record of argument number `at`, and what owns the memory that it names: whoever
         uses the record keeps the owner."""
-        if type(value) is Tensor:
+        if type(value) is Tensor or type(value) is DeviceArray:
             return value.record(), value
         array = self._array(value, at)
         if array is None:
@@ -96,7 +97,7 @@ def _other(name: str, value) -> bytes:
 def pointer(array) -> bytes:
     """The record of an array argument."""
     return _pack(array.address, POINTER, dtypes.CODES[array.dtype.name], int(array.symmetric),
-                 array.nbytes, not array.writable)
+                 array.nbytes, not array.writable, array.device)
 
 
 def _integer(name: str, value: int, constant: bool) -> bytes:

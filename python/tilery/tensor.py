@@ -69,13 +69,47 @@ class Tensor:
     def stride(self, dim: int) -> int:
         return self.strides[dim]
 
+    @property
+    def _on_device(self) -> bool:
+        """In memory that the host does not reach."""
+        return not getattr(self.world, "host_reaches_memory", True)
+
+    def _copied(self):
+        import numpy as np
+
+        from tilery import _capi, devices
+
+        devices.synchronize()
+        host = np.empty(self.shape, self.dtype.numpy)
+        _capi.call("device_copy", host.ctypes.data, self.address, self.nbytes)
+        return host
+
+    def copy_from(self, source) -> "Tensor":
+        """Takes the values of an array of this shape; returns self."""
+        import numpy as np
+
+        self._check_alive()
+        if not self._on_device:
+            self.numpy()[...] = source
+            return self
+        from tilery import _capi, devices
+
+        host = np.ascontiguousarray(np.broadcast_to(np.asarray(source), self.shape),
+                                    dtype=self.dtype.numpy)
+        devices.synchronize()
+        _capi.call("device_copy", self.address, host.ctypes.data, self.nbytes)
+        return self
+
     def numpy(self):
-        """This memory as a NumPy array; no copy."""
+        """This memory as a NumPy array; no copy, except of memory that the host does not reach
+        (a world with `device`), which `copy_from` writes."""
         import ctypes
 
         import numpy as np
 
         self._check_alive()
+        if self._on_device:
+            return self._copied()
         if self.nbytes == 0:
             return np.empty(self.shape, self.dtype.numpy)
         raw = (ctypes.c_uint8 * self.nbytes).from_address(self.address)
@@ -84,13 +118,21 @@ class Tensor:
 
     @property
     def __array_interface__(self):
-        if self.dtype.is_bf16() or self.dtype.is_fp8():  # NumPy's protocol has no name for them
+        # NumPy's protocol has no name for some types.
+        if self.dtype.is_bf16() or self.dtype.is_fp8() or self._on_device:
             raise AttributeError("__array_interface__")
         return self.numpy().__array_interface__
 
     def __array__(self, dtype=None, copy=None):
         array = self.numpy()
         return array.astype(dtype) if dtype is not None else array.copy() if copy else array
+
+    @property
+    def __cuda_array_interface__(self) -> dict:
+        if not getattr(self.world, "device", 0) or self.dtype.is_bf16() or self.dtype.is_fp8():
+            raise AttributeError("__cuda_array_interface__")
+        return {"shape": self.shape, "typestr": self.dtype.numpy.str, "strides": None,
+                "data": (self.address if self.size else 0, False), "version": 3}
 
     def __dlpack__(self, **options):
         return self.numpy().__dlpack__(**options)
@@ -139,7 +181,8 @@ class Tensor:
         self._check_alive()
         if self._argument is None:
             self._argument = ArrayArgument(self.address, self.nbytes, 0, self.dtype, True,
-                                           self.rank == self.world.rank, self)
+                                           self.rank == self.world.rank, self,
+                                           getattr(self.world, "device", 0))
         return self._argument
 
     def record(self) -> bytes:
@@ -157,7 +200,10 @@ class Tensor:
         return self.numpy()[index]
 
     def __setitem__(self, index, value):
-        self.numpy()[index] = value
+        array = self.numpy()
+        array[index] = value
+        if self._on_device:
+            self.copy_from(array)
 
     def __repr__(self):
         return f"Tensor('{self.label}', {self.dtype}{list(self.shape)}, rank {self.rank})"

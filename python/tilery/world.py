@@ -8,6 +8,7 @@ import atexit
 import contextlib
 import contextvars
 import ctypes
+import functools
 import json
 import math
 import numbers
@@ -42,6 +43,15 @@ class NativeWorld:
         _capi.launcher()  # runs Python's signal handlers during waits
         self.rank = _capi.library().tilery_world_rank(handle)
         self.size = _capi.library().tilery_world_size(handle)
+
+    @functools.cached_property
+    def device(self) -> int:
+        """The number of the device whose memory symmetric tensors are."""
+        return self.describe()["device"]
+
+    @functools.cached_property
+    def host_reaches_memory(self) -> bool:
+        return self.device == 0 or self.describe()["shared_heap"]
 
     def describe(self) -> dict:
         return json.loads(_capi.text_from("world_describe", self.handle))
@@ -263,13 +273,16 @@ _interpreted = None
 
 def spawn(fn, ranks: int, args=(), *, seed=None, delay: bool = False, residency: int = 0,
           timeout: float | None = None, mesh=None, heap_bytes: int | None = None,
-          trace: str | None = None) -> list:
+          trace: str | None = None, device: str | None = None,
+          shared_heap: bool = False) -> list:
     """Runs `fn(*args)` once for each of `ranks` ranks in this process; returns their results.
 
     seed: makes the schedule reproducible. delay: remote writes and signals arrive late and
     reordered, as far as the memory model allows. residency: program instances that fit on one
     rank at once (0: no limit). timeout: seconds for each wait. trace: file of the timeline.
-    Raises what the first failing rank raised.
+    device: an accelerator, "cuda": symmetric memory is that device's, and each rank has a stream
+    there; shared_heap: of a kind that the host reads and writes as well, which is slower. Raises
+    what the first failing rank raised.
 
     Example: `ty.spawn(lambda: ty.rank(), ranks=2)` is `[0, 1]`.
     """
@@ -281,7 +294,7 @@ def spawn(fn, ranks: int, args=(), *, seed=None, delay: bool = False, residency:
     if state.task() is not None or _current.world is not None:
         raise ConfigError("ty.spawn cannot be called from a rank of another world")
     timeout = _seconds(timeout)
-    if seed is None and knobs.get("TILERY_SEED") >= 0:
+    if seed is None and knobs.get("TILERY_SEED") >= 0 and device is None:
         seed = knobs.get("TILERY_SEED")
     if interpreting():
         from tilery.interpreter import world as interpreted
@@ -289,7 +302,8 @@ def spawn(fn, ranks: int, args=(), *, seed=None, delay: bool = False, residency:
             return interpreted.spawn(fn, ranks, args, seed=seed, delay=delay, residency=residency,
                                      timeout=timeout, mesh=mesh)
     options = {"ranks": ranks, "seed": seed, "delay": delay or None, "residency": residency or None,
-               "timeout_s": timeout, "mesh": mesh, "heap_bytes": heap_bytes, "trace": trace}
+               "timeout_s": timeout, "mesh": mesh, "heap_bytes": heap_bytes, "trace": trace,
+               "device": device, "shared_heap": shared_heap or None}
     options = {key: value for key, value in options.items() if value is not None}
     with _running():
         return _spawn_native(fn, ranks, args, options)
@@ -433,18 +447,22 @@ def _allocate(shape, dtype, label: str, team) -> Tensor:
     return Tensor(world, address, shape, element, label)
 
 
-def zeros(shape, dtype, name: str = "tensor", *, team=None) -> Tensor:
+def zeros(shape, dtype, name: str = "tensor", *, team=None, device: str | None = None):
     """Collective: a symmetric tensor of zeros; all ranks ask for the same shape in one order.
 
-    `name` is what errors call it; `team` has it (None: the world). Errors: LaunchError that lists
-    the ranks' differing shapes.
+    `name` is what errors call it; `team` has it (None: the world). With `device`, such as "cuda" or
+    "cuda:1", an ordinary array in that device's memory, which concerns no other rank. Errors:
+    LaunchError that lists the ranks' differing shapes.
     """
+    if device is not None and team is None and device != "cpu":
+        from tilery.device_array import allocate
+        return allocate(shape, dtype, device, name)
     return _allocate(shape, dtype, name, team)
 
 
-def empty(shape, dtype, name: str = "tensor", *, team=None) -> Tensor:
-    """Like `zeros`; symmetric memory is always zeroed."""
-    return _allocate(shape, dtype, name, team)
+def empty(shape, dtype, name: str = "tensor", *, team=None, device: str | None = None):
+    """Like `zeros`; new memory is always zeroed."""
+    return zeros(shape, dtype, name, team=team, device=device)
 
 
 def signals(count: int, name: str = "signals", *, team=None) -> Tensor:

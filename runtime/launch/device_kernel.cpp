@@ -7,6 +7,7 @@
 #include "runtime/world/world.h"
 
 #include <cstring>
+#include <map>
 
 namespace tilery::rt {
 
@@ -17,6 +18,25 @@ DeviceKernel::DeviceKernel(hal::DeviceRef where, const KernelImage &image, Devic
     maps.emplace_back(plan);
 }
 
+namespace {
+struct UsedDevices {
+  std::mutex mutex;
+  std::vector<hal::DeviceRef> devices;
+};
+UsedDevices &used() {
+  static UsedDevices all;
+  return all;
+}
+} // namespace
+
+static void noteUse(hal::DeviceRef where) {
+  std::lock_guard lock(used().mutex);
+  for (const hal::DeviceRef &known : used().devices)
+    if (known.driver == where.driver && known.device == where.device)
+      return;
+  used().devices.push_back(where);
+}
+
 DeviceKernel &DeviceKernel::load(hal::DeviceRef where, const KernelImage &image, DeviceCode code,
                                  std::string_view machineCode) {
   if (code.maps.size() > MaxMaps)
@@ -25,7 +45,13 @@ DeviceKernel &DeviceKernel::load(hal::DeviceRef where, const KernelImage &image,
           image.name, code.maps.size(), MaxMaps);
   hal::LoadedKernel *loaded =
       where.driver->load(where.device, machineCode, image.name, code.shape);
+  noteUse(where);
   return *new DeviceKernel(where, image, std::move(code), loaded);
+}
+
+std::vector<hal::DeviceRef> DeviceKernel::devicesInUse() {
+  std::lock_guard lock(used().mutex);
+  return used().devices;
 }
 
 void DeviceKernel::fillMaps(const uint64_t *arguments, hal::TensorMap *filled) {
@@ -92,6 +118,28 @@ static void putWorld(ContextImage &image, tilery_gpu_context &context, const Wor
   }
 }
 
+// Contexts come from larger pieces of memory: while grids of other ranks wait for this one, asking
+// the driver for memory might wait for them.
+static char *carve(hal::DeviceRef where, size_t bytes) {
+  constexpr size_t SlabBytes = 1 << 20, Alignment = 128;
+  struct Slab {
+    char *memory = nullptr;
+    size_t used = SlabBytes;
+  };
+  static std::mutex mutex;
+  static std::map<std::pair<hal::Driver *, int>, Slab> slabs;
+  size_t whole = (bytes + Alignment - 1) / Alignment * Alignment;
+  std::lock_guard lock(mutex);
+  Slab &slab = slabs[{where.driver, where.device}];
+  if (slab.used + whole > SlabBytes) {
+    slab.memory = static_cast<char *>(
+        where.driver->allocate(std::max(SlabBytes, whole), where.device));
+    slab.used = 0;
+  }
+  slab.used += whole;
+  return slab.memory + slab.used - whole;
+}
+
 void DeviceKernel::makeContext(Binding &binding, World *world) {
   hal::Driver &driver = *where.driver;
   ContextImage packed(world);
@@ -100,7 +148,7 @@ void DeviceKernel::makeContext(Binding &binding, World *world) {
   // A world whose heap this device cannot reach is none to the kernel, which does not use it.
   if (world && world->domain->device.driver)
     putWorld(packed, context, *world);
-  auto *memory = static_cast<char *>(driver.allocate(packed.bytes.size(), where.device));
+  char *memory = carve(where, packed.bytes.size());
   context.peer_bases = reinterpret_cast<const uint64_t *>(memory + ContextImage::PeersAt);
   context.mesh = reinterpret_cast<const int32_t *>(memory + packed.meshAt);
   context.failure = binding.failure;

@@ -47,6 +47,8 @@ public:
   const Binding &bind(World *world, double timeoutSeconds, hal::Stream stream, int64_t instances);
 
   int64_t residentInstances();
+  /// Devices on which kernels were loaded.
+  static std::vector<hal::DeviceRef> devicesInUse();
 
   const hal::DeviceRef where;
   /// A copy: the caller's lives only as long as its function.
@@ -75,7 +77,8 @@ struct LaunchOptions;
 void launchOnDevice(World *world, const KernelImage &image, const Grid &grid,
                     const uint64_t *arguments, const LaunchOptions &options);
 
-/// Waits for the work of a stream (null: of the whole device), then raises what failed in it.
-void synchronizeDevice(World *world, int32_t deviceNumber, hal::Stream stream, bool wholeDevice);
+/// Waits for this rank's stream in a world on a device, else for the device of that number (0: for
+/// all on which kernels were loaded), then raises what has failed.
+void synchronize(World *world, int32_t deviceNumber);
 
 } // namespace tilery::rt

@@ -115,12 +115,16 @@ void launchOnDevice(World *world, const KernelImage &image, const Grid &grid,
     checkAtOnce(world, kernel, stream, binding);
 }
 
-void synchronizeDevice(World *world, int32_t number, hal::Stream stream, bool wholeDevice) {
-  hal::DeviceRef where = hal::deviceNumber(number);
-  if (wholeDevice)
-    where.driver->synchronizeDevice(where.device);
-  else
-    where.driver->synchronize(where.device, stream);
+void synchronize(World *world, int32_t number) {
+  if (hal::Stream stream = world ? world->deviceStream() : nullptr) {
+    world->domain->device.driver->synchronize(world->domain->device.device, stream);
+  } else {
+    std::vector<hal::DeviceRef> devices = DeviceKernel::devicesInUse();
+    if (number != 0)
+      devices = {hal::deviceNumber(number)};
+    for (auto [driver, device] : devices)
+      driver->synchronizeDevice(device);
+  }
   checkAllRecords(world);
 }
 

@@ -145,8 +145,8 @@ TEST_F(DeviceLaunch, FailuresNamePlaceAndInstance) {
   for (auto [name, text] : cases) {
     KernelImage image = loadFailing(name);
     launchKernel(nullptr, image, {8, 1, 1}, arguments, {0.5});
-    EXPECT_EQ(errorOf([&] { synchronizeDevice(nullptr, 1, nullptr, true); }).message, text);
-    synchronizeDevice(nullptr, 1, nullptr, false); // the record is as new
+    EXPECT_EQ(errorOf([&] { synchronize(nullptr, 1); }).message, text);
+    synchronize(nullptr, 0); // the record is as new
   }
 }
 
@@ -216,7 +216,7 @@ TEST_F(DeviceLaunch, ALostDeviceNamesTheKernel) {
   KernelImage image = load("culprit", ".param .u64 x, .param .u32 n");
   launchKernel(nullptr, image, {1, 1, 1}, arguments);
   symbol<decltype(fake_cuda_fail)>("fake_cuda_fail")("cuCtxSynchronize", 700);
-  Error error = errorOf([&] { synchronizeDevice(nullptr, 1, nullptr, true); });
+  Error error = errorOf([&] { synchronize(nullptr, 1); });
   EXPECT_EQ(error.message, "kernel 'culprit' or one before it ended in CUDA_ERROR_ILLEGAL_ADDRESS "
                            "(fake), seen by cuCtxSynchronize\nhint: the device is lost to this "
                            "process; run it again with TILERY_CHECK=1 to find the access");

@@ -41,6 +41,9 @@ static size_t defaultHeapBytes(const WorldOptions &options) {
 WorldOptions resolveOptions(WorldOptions options) {
   if (options.ranks < 1 || options.ranks > MaxRanks)
     raise(TILERY_CONFIG_ERROR, "a world has 1 to {} ranks, not {}", MaxRanks, options.ranks);
+  if (options.device != 0 && (options.seed || options.delay))
+    raise(TILERY_CONFIG_ERROR, "a world on a device has no seed and no delay: the device chooses "
+                               "its schedule");
   if (options.residency < 0)
     raise(TILERY_CONFIG_ERROR, "residency is {}, it must be 0 (no limit) or more",
           options.residency);

@@ -32,7 +32,7 @@ static std::shared_ptr<Domain> makeLocalDomain(WorldKind kind, WorldOptions opti
 }
 
 Group::Group(WorldOptions options) {
-  if (!options.seed && knobs().seed >= 0)
+  if (!options.seed && knobs().seed >= 0 && options.device == 0)
     options.seed = uint64_t(knobs().seed);
   domain = makeLocalDomain(WorldKind::InProcess, std::move(options));
 }
@@ -63,10 +63,10 @@ std::string World::describeJson() const {
   std::string team = whole() ? "null" : quoteJson(label);
   std::vector<int> mesh = whole() ? options.mesh : std::vector<int>{size()};
   return fmt::format(R"({{"rank":{},"size":{},"mesh":[{}],"kind":"{}","heap":{{"bytes":{},)"
-                     R"("used":{}}},"timeout_s":{},"trace":{},"team":{},"ranks":[{}]}})",
+                     R"("used":{}}},"timeout_s":{},"trace":{},"team":{},"ranks":[{}],"device":{},"shared_heap":{}}})",
                      self, size(), fmt::join(mesh, ","), kindText(), options.heapBytes,
                      layout.usedBytes(), options.timeoutSeconds, quoteJson(options.trace), team,
-                     fmt::join(members, ","));
+                     fmt::join(members, ","), options.device, options.sharedHeap);
 }
 
 } // namespace tilery::rt

@@ -93,8 +93,8 @@ static std::string selfTest() {
     for (int64_t i = 0; i < count; ++i)
       x[size_t(i)] = float(i * (world.rank() + 1));
     int64_t shape[] = {count};
-    tilery_tensor tensors[] = {{x.data(), shape, nullptr, 1, TILERY_FP32, 0},
-                               {sum.data(), shape, nullptr, 1, TILERY_FP32, 0}};
+    tilery_tensor tensors[] = {{x.data(), shape, nullptr, 1, TILERY_FP32, 0, 0},
+                               {sum.data(), shape, nullptr, 1, TILERY_FP32, 0, 0}};
     check(tilery_op_call("all_reduce", world.handle(), tensors, 2, "{}"));
     for (int64_t i = 0; i < count; ++i)
       if (sum[size_t(i)] != float(i * 3))

@@ -7,6 +7,7 @@
 #include "runtime/hal/cuda/devices.h"
 
 #include <atomic>
+#include <cstdlib>
 #include <dlfcn.h>
 #include <link.h>
 
@@ -39,6 +40,8 @@ static std::string open() {
     return dlerror();
   if (std::string missing = resolve(library, name); !missing.empty())
     return missing;
+  // Ranks on one device have a stream each; streams that share a connection wait for each other.
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   if (Result result = functions.init(0))
     return "cuInit failed: " + describe(result);
   if (Result result = functions.driverGetVersion(&functions.driverVersion))

@@ -1,0 +1,149 @@
+# SPDX-FileCopyrightText: The Tilery authors
+# SPDX-License-Identifier: Apache-2.0
+"""Memory of accelerators: arrays of other libraries as arguments, arrays of our own, waiting.
+
+Devices have numbers: 0 is the host, 1 and up are the accelerators found (tilery.h).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import math
+import sys
+
+from tilery import _capi
+from tilery.arguments import ArrayArgument, checked
+from tilery.errors import LaunchError
+
+# DLDeviceType of memory that kernels on an accelerator reach: kDLCUDA, kDLCUDAManaged.
+_DLPACK_DEVICES = (2, 13)
+# DLDataTypeCode and bits to names of the language.
+_DLPACK_TYPES = {(6, 8): "int1", (4, 16): "bf16", (10, 8): "fp8e4nv", (12, 8): "fp8e5"}
+_DLPACK_KINDS = {0: "int", 1: "uint", 2: "fp"}
+
+
+@functools.cache
+def number(name: str) -> int:
+    """The number of a device by name: "cpu", "cuda", "cuda:1". ConfigError, TargetError."""
+    result = ctypes.c_int32()
+    _capi.call("device_named", name.encode(), ctypes.byref(result))
+    return result.value
+
+
+def properties(device: int) -> dict:
+    """{"name", "target", "processors", "assembly_version", "memory_bytes", "shared_bytes"}."""
+    record = _capi.DeviceRecord()
+    _capi.call("device_describe", device, ctypes.byref(record))
+    values = {name: getattr(record, name) for name, _ in record._fields_}
+    return {name: value.decode() if isinstance(value, bytes) else value
+            for name, value in values.items()}
+
+
+def synchronize() -> None:
+    """Waits until the devices have done what this process asked of them; in a rank of a world on a
+    device, what this rank asked of it. Raises what failed in a kernel since the last time.
+
+    Example: `kernel[grid](x); ty.synchronize()`.
+    """
+    from tilery import world as worlds
+
+    world = worlds.current(required=False)
+    native = world is not None and world.kind == "native"
+    _capi.call("synchronize", world.handle if native else None, 0)
+
+
+def use_stream(device: int) -> None:
+    """Lets launches of this thread that name no stream follow torch's current one."""
+    from tilery.interop import torch as interop
+
+    stream = interop.current_stream(device) if device and "torch" in sys.modules else 0
+    _capi.library().tilery_stream_use(stream)
+
+
+def is_on_device(value) -> bool:
+    """Whether `value` says by DLPack that it is an accelerator's memory."""
+    device = value.__dlpack_device__() if hasattr(value, "__dlpack_device__") else (1, 0)
+    return int(device[0]) in _DLPACK_DEVICES
+
+
+def from_interface(name: str, value) -> ArrayArgument:
+    """An argument from `__cuda_array_interface__`."""
+    import numpy as np
+
+    from tilery.language import dtypes as dt
+
+    facts = value.__cuda_array_interface__
+    address, read_only = facts["data"]
+    try:
+        element = dt.from_any(np.dtype(facts["typestr"]))
+    except Exception:
+        raise LaunchError(f"argument '{name}' has element type {facts['typestr']}, which kernels do "
+                          "not know") from None
+    shape, strides = tuple(facts["shape"]), facts.get("strides")
+    if strides is None:
+        strides = [step * element.itemsize for step in contiguous(shape)]
+    device = _capi.library().tilery_device_of(address) if address else 0
+    if device == 0 and math.prod(shape):
+        raise LaunchError(f"argument '{name}' says that {address:#x} is a device's memory, but no "
+                          "device that tilery can use has it; see tilery doctor")
+    _meet_torch()
+    return checked(name, address or 0, shape, strides, element, not read_only, value, device)
+
+
+def contiguous(shape) -> tuple[int, ...]:
+    """Steps in elements of a contiguous array."""
+    steps, step = [], 1
+    for extent in reversed(shape):
+        steps.append(step)
+        step *= extent
+    return tuple(reversed(steps))
+
+
+def _meet_torch() -> None:
+    """torch's current stream counts for arrays of others too, once the user has imported it."""
+    if "torch" in sys.modules:
+        from tilery.interop import torch as interop
+        interop.register()
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32),
+                ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8),
+                ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+                ("shape", ctypes.POINTER(ctypes.c_int64)),
+                ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64)]
+
+
+def from_dlpack(name: str, value) -> ArrayArgument:
+    """An argument from the DLPack capsule of memory on an accelerator."""
+    from tilery.language import dtypes as dt
+
+    first = _first_device(name)
+    capsule = value.__dlpack__()
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    tensor = _DLTensor.from_address(pointer(capsule, b"dltensor"))
+    kind = _DLPACK_KINDS.get(tensor.code)
+    known = _DLPACK_TYPES.get((tensor.code, tensor.bits), kind and f"{kind}{tensor.bits}")
+    if known is None or tensor.lanes != 1:
+        raise LaunchError(f"argument '{name}' has an element type that kernels do not know (DLPack "
+                          f"code {tensor.code}, {tensor.bits} bits)")
+    element = dt.from_any(known)
+    shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
+    steps = [tensor.strides[i] for i in range(tensor.ndim)] if tensor.strides else \
+        contiguous(shape)
+    _meet_torch()
+    # The capsule is not marked as taken: with it goes the producer's hold on the memory.
+    return checked(name, (tensor.data or 0) + tensor.byte_offset, shape,
+                   [step * element.itemsize for step in steps], element, True, (capsule, value),
+                   first + tensor.device_id)
+
+
+def _first_device(name: str) -> int:
+    from tilery.errors import Error
+    try:
+        return number("cuda")
+    except Error as error:
+        raise LaunchError(f"argument '{name}' is in a device's memory that tilery cannot use: "
+                          f"{error}") from None
