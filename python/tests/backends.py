@@ -24,7 +24,7 @@ def require_library() -> None:
 
 def require_device() -> None:
     """Skips with the reason when no accelerator can be used."""
-    reason = staging.missing()
+    reason = staging.missing() or staging.lost()
     if reason:
         pytest.skip(reason)
 

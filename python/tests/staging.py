@@ -156,6 +156,15 @@ def install(monkeypatch, device: str) -> None:
     monkeypatch.setattr(ty, "spawn", spawn, raising=False)
 
 
+def lost() -> str:
+    """Why the device cannot be used by this process any more; "" when it can."""
+    try:
+        devices.synchronize()
+    except ty.Error as error:
+        return str(error).splitlines()[0] if "device is lost" in str(error) else ""
+    return ""
+
+
 def missing() -> str:
     """Why no accelerator can be used; "" when one can."""
     if _capi.find() is None:

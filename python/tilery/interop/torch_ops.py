@@ -1,0 +1,87 @@
+# SPDX-FileCopyrightText: The Tilery authors
+# SPDX-License-Identifier: Apache-2.0
+"""The operator library as torch custom operators with fake implementations, so that torch.compile
+traces around them. They have no gradients."""
+
+from __future__ import annotations
+
+import functools
+
+from tilery import ops
+
+
+def _rows(x):
+    """The last dimension's rows as a matrix that an operator takes."""
+    flat = x.reshape(-1, x.shape[-1])
+    return flat if flat.stride(-1) == 1 else flat.contiguous()
+
+
+def _like(x):
+    import torch
+    return torch.empty(x.shape, dtype=x.dtype, device=x.device)
+
+
+def _product(a, b):
+    """Where a @ b goes: sums of integers are wider."""
+    import torch
+    dtype = torch.int32 if a.dtype == torch.int8 else a.dtype
+    return torch.empty((a.shape[0], b.shape[1]), dtype=dtype, device=a.device)
+
+
+def matmul(a, b):
+    out = _product(a, b)
+    ops.matmul(a, b, out)
+    return out
+
+
+def softmax(x):
+    out = _like(x)
+    ops.softmax(_rows(x), _rows(out))
+    return out
+
+
+def rms_norm(x, weight, eps=1e-6):
+    out = _like(x)
+    ops.rms_norm(_rows(x), weight, _rows(out), eps=eps)
+    return out
+
+
+def layer_norm(x, weight=None, bias=None, eps=1e-5):
+    out = _like(x)
+    ops.layer_norm(_rows(x), _rows(out), weight, bias, eps=eps)
+    return out
+
+
+def attention(q, k, v, mask=None, causal=False, scale=None):
+    q, k, v = (t if t.stride(-1) == 1 else t.contiguous() for t in (q, k, v))
+    out = _like(q)
+    ops.attention(q, k, v, out, *(() if mask is None else (mask,)), causal=causal, scale=scale)
+    return out
+
+
+# What runs, its schema, and what it returns when only shapes are asked for.
+_OPERATORS = {
+    "matmul": (matmul, "(Tensor a, Tensor b) -> Tensor", _product),
+    "softmax": (softmax, "(Tensor x) -> Tensor", _like),
+    "rms_norm": (rms_norm, "(Tensor x, Tensor weight, float eps=1e-06) -> Tensor",
+                 lambda x, weight, eps=1e-6: _like(x)),
+    "layer_norm": (layer_norm, "(Tensor x, Tensor? weight=None, Tensor? bias=None, "
+                               "float eps=1e-05) -> Tensor",
+                   lambda x, weight=None, bias=None, eps=1e-5: _like(x)),
+    "attention": (attention, "(Tensor q, Tensor k, Tensor v, Tensor? mask=None, "
+                             "bool causal=False, float? scale=None) -> Tensor",
+                  lambda q, k, v, mask=None, causal=False, scale=None: _like(q)),
+}
+
+
+@functools.cache
+def define() -> dict:
+    """Registers all of them once; returns the callables by name."""
+    import torch
+
+    made = {}
+    for name, (run, schema, fake) in _OPERATORS.items():
+        operator = torch.library.custom_op(f"tilery::{name}", run, mutates_args=(), schema=schema)
+        operator.register_fake(fake)
+        made[name] = operator
+    return made
