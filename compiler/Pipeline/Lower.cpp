@@ -120,7 +120,7 @@ llvm::Expected<CompiledCode> compileModule(ModuleOp module, const Target &target
   std::vector<KernelInfo> kernels;
   for (auto function : module.getOps<LLVM::LLVMFuncOp>())
     if (function->hasAttr(kScratchBytesAttr))
-      kernels.push_back(infoOf(function));
+      target.describe(function, kernels.emplace_back(infoOf(function)));
   auto code = target.emit(module, {wants("llvm"), wants(target.assemblyStage())});
   if (!code)
     return code.takeError();

@@ -103,6 +103,8 @@ public:
   virtual void addTilePasses(mlir::OpPassManager &passes) const = 0;
   /// Adds the passes from there to this target's last MLIR dialect.
   virtual void addFinalPasses(mlir::OpPassManager &passes) const = 0;
+  /// What only this target knows of a lowered kernel; `function` carries the passes' attributes.
+  virtual void describe(mlir::Operation *function, KernelInfo &info) const {}
   /// Machine code of a module that the passes produced.
   virtual llvm::Expected<CompiledCode> emit(mlir::ModuleOp module,
                                             const EmitOptions &options) const = 0;

@@ -79,14 +79,13 @@ Expected<std::string> generate(llvm::Module &module, TargetMachine &machine) {
   return std::string(bytes.begin(), bytes.end());
 }
 
-// A kernel's calling convention and the number of its threads, without which ptxas plans for 1024.
+// The number of a kernel's threads, without which ptxas plans for 1024.
 void setUpKernels(mlir::ModuleOp source, llvm::Module &module, const NvidiaOptions &options) {
   for (auto function : source.getOps<mlir::LLVM::LLVMFuncOp>()) {
     auto threads = function->getAttrOfType<mlir::IntegerAttr>("simt.threads");
     if (!threads)
       continue;
     Function *kernel = module.getFunction(function.getName());
-    kernel->setCallingConv(CallingConv::PTX_Kernel);
     kernel->addFnAttr("nvvm.reqntid", std::to_string(threads.getInt()));
     if (options.maxRegisters)
       kernel->addFnAttr("nvvm.maxnreg", std::to_string(options.maxRegisters));

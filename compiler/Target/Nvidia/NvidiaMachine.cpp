@@ -24,6 +24,19 @@ int64_t NvidiaMachine::sharedBytes() const {
   }
 }
 
+// Tensor maps are 128 bytes of constant parameter memory each, which the copy engine reads itself.
+void NvidiaMachine::declareKernel(LLVM::LLVMFuncOp function, unsigned firstMap,
+                                  unsigned maps) const {
+  Builder b(function.getContext());
+  function->setAttr("nvvm.kernel", b.getUnitAttr());
+  for (unsigned i = firstMap; i < firstMap + maps; ++i) {
+    auto bytes = LLVM::LLVMArrayType::get(b.getI8Type(), 128);
+    function.setArgAttr(i, "llvm.byval", TypeAttr::get(bytes));
+    function.setArgAttr(i, "llvm.align", b.getI64IntegerAttr(64));
+    function.setArgAttr(i, "nvvm.grid_constant", b.getUnitAttr());
+  }
+}
+
 //===-- Threads ----------------------------------------------------------------------------------===//
 
 // Special registers, with the ranges that let LLVM drop sign extensions.
@@ -61,15 +74,20 @@ Value NvidiaMachine::shuffle(OpBuilder &b, Location loc, Value value, Value lane
                               number(b, loc, 31), NVVM::ShflKind::idx, UnitAttr());
 }
 
-void NvidiaMachine::barrier(OpBuilder &b, Location loc) const {
-  emitPtx(b, loc, "bar.sync 0;", "", {}, {}, /*clobbersMemory=*/true);
+// Barrier 0 is the whole block's, 1 that of its first warps.
+static std::string barrierName(unsigned threads) {
+  return threads ? "1, " + std::to_string(threads) : "0";
 }
 
-Value NvidiaMachine::barrierOr(OpBuilder &b, Location loc, Value condition) const {
+void NvidiaMachine::barrier(OpBuilder &b, Location loc, unsigned threads) const {
+  emitPtx(b, loc, "bar.sync " + barrierName(threads) + ";", "", {}, {}, /*clobbersMemory=*/true);
+}
+
+Value NvidiaMachine::barrierOr(OpBuilder &b, Location loc, Value condition, unsigned threads) const {
   Value wide = arith::ExtUIOp::create(b, loc, b.getI32Type(), condition);
   Value any = emitPtx(b, loc,
-                      "{\n.reg .pred p, q;\nsetp.ne.u32 p, $1, 0;\nbar.red.or.pred q, 0, p;\n"
-                      "selp.u32 $0, 1, 0, q;\n}",
+                      "{\n.reg .pred p, q;\nsetp.ne.u32 p, $1, 0;\nbar.red.or.pred q, " +
+                          barrierName(threads) + ", p;\nselp.u32 $0, 1, 0, q;\n}",
                       "=r,r", {b.getI32Type()}, {wide}, /*clobbersMemory=*/true)[0];
   return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, any, number(b, loc, 0));
 }
@@ -203,8 +221,7 @@ NvidiaMachine::matrixInstruction(Type operand, Type acc, core::InputPrecision pr
   return std::nullopt;
 }
 
-// 32-bit words of neighbouring registers.
-static SmallVector<Value> packed(OpBuilder &b, Location loc, ValueRange list) {
+SmallVector<Value> packedWords(OpBuilder &b, Location loc, ValueRange list) {
   unsigned bits = list[0].getType().getIntOrFloatBitWidth();
   SmallVector<Value> words;
   for (size_t i = 0; i < list.size(); i += 32 / bits) {
@@ -222,7 +239,7 @@ static SmallVector<Value> packed(OpBuilder &b, Location loc, ValueRange list) {
 SmallVector<Value> NvidiaMachine::emitMatrix(OpBuilder &b, Location loc,
                                              const MatrixInstruction &one, ValueRange lhs,
                                              ValueRange rhs, ValueRange acc) const {
-  SmallVector<Value> left = packed(b, loc, lhs), right = packed(b, loc, rhs);
+  SmallVector<Value> left = packedWords(b, loc, lhs), right = packedWords(b, loc, rhs);
   if (one.name.find("tf32") != std::string::npos)
     for (SmallVector<Value> *side : {&left, &right})
       for (Value &word : *side) // round to nearest instead of dropping the low bits

@@ -14,6 +14,8 @@ public:
 
   unsigned laneBits() const override { return 5; }
   int64_t sharedBytes() const override;
+  void declareKernel(mlir::LLVM::LLVMFuncOp function, unsigned firstMap,
+                     unsigned maps) const override;
   std::optional<simt::MatrixInstruction>
   matrixInstruction(mlir::Type operand, mlir::Type acc,
                     core::InputPrecision precision) const override;
@@ -28,9 +30,9 @@ public:
                          unsigned mask) const override;
   mlir::Value shuffle(mlir::OpBuilder &b, mlir::Location loc, mlir::Value value,
                       mlir::Value lane) const override;
-  void barrier(mlir::OpBuilder &b, mlir::Location loc) const override;
-  mlir::Value barrierOr(mlir::OpBuilder &b, mlir::Location loc,
-                        mlir::Value condition) const override;
+  void barrier(mlir::OpBuilder &b, mlir::Location loc, unsigned threads) const override;
+  mlir::Value barrierOr(mlir::OpBuilder &b, mlir::Location loc, mlir::Value condition,
+                        unsigned threads) const override;
   llvm::StringRef syncScope(core::MemoryScope scope) const override;
   mlir::Value clock(mlir::OpBuilder &b, mlir::Location loc) const override;
   void exit(mlir::OpBuilder &b, mlir::Location loc) const override;
@@ -39,8 +41,29 @@ public:
   mlir::Value emitMath(mlir::OpBuilder &b, mlir::Operation *op,
                        mlir::ValueRange operands) const override;
 
+  void initSlotBarrier(mlir::OpBuilder &b, mlir::Location loc, mlir::Value address,
+                       unsigned arrivals) const override;
+  void publishBarriers(mlir::OpBuilder &b, mlir::Location loc) const override;
+  void arrive(mlir::OpBuilder &b, mlir::Location loc, mlir::Value barrier) const override;
+  void expectBytes(mlir::OpBuilder &b, mlir::Location loc, mlir::Value barrier,
+                   int64_t bytes) const override;
+  void waitBarrier(mlir::OpBuilder &b, mlir::Location loc, mlir::Value barrier,
+                   mlir::Value phase) const override;
+  void copyTile(mlir::OpBuilder &b, mlir::Location loc, mlir::Value destination, mlir::Value map,
+                mlir::ValueRange coordinates, mlir::Value barrier) const override;
+  llvm::SmallVector<mlir::Value> emitAsyncDot(mlir::OpBuilder &b, mlir::Location loc,
+                                              const simt::AsyncDot &dot) const override;
+  llvm::SmallVector<mlir::Value> waitDots(mlir::OpBuilder &b, mlir::Location loc, unsigned pending,
+                                          mlir::ValueRange accumulators) const override;
+  void limitRegisters(mlir::OpBuilder &b, mlir::Location loc, unsigned count,
+                      bool more) const override;
+
 private:
   unsigned capability;
 };
+
+/// Neighbouring registers packed to words of 32 bits.
+llvm::SmallVector<mlir::Value> packedWords(mlir::OpBuilder &b, mlir::Location loc,
+                                           mlir::ValueRange list);
 
 } // namespace tilery::nvidia

@@ -4,6 +4,8 @@
 #include "compiler/Target/Nvidia/NvidiaTarget.h"
 
 #include "compiler/Target/Nvidia/EmitPtx.h"
+#include "compiler/Target/Nvidia/Passes.h"
+#include "compiler/Target/Nvidia/TensorMaps.h"
 #include "compiler/Target/Simt/Passes.h"
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Transforms/Passes.h"
@@ -43,6 +45,11 @@ void NvidiaTarget::addTilePasses(mlir::OpPassManager &passes) const {
   passes.addPass(simt::createWidenOffsets());
   passes.addPass(mlir::createCanonicalizerPass());
   passes.addPass(mlir::createCSEPass());
+  // While loads still are plain tiles: those that copies bring get no layout.
+  if (options.capability == 90 && options.archSpecific)
+    passes.addPass(createSpecialiseWarps(options.numWarps, options.numStages, machine.sharedBytes()));
+  passes.addPass(mlir::createCanonicalizerPass());
+  passes.addPass(mlir::createCSEPass());
   passes.addPass(simt::createAssignLayouts(machine, options.numWarps));
   // Equal requests by different users become one.
   passes.addPass(mlir::createCSEPass());
@@ -60,6 +67,12 @@ void NvidiaTarget::addFinalPasses(mlir::OpPassManager &passes) const {
   passes.addPass(mlir::createArithToLLVMConversionPass());
   passes.addPass(mlir::createConvertControlFlowToLLVMPass());
   passes.addPass(mlir::createReconcileUnrealizedCastsPass());
+}
+
+void NvidiaTarget::describe(mlir::Operation *function, KernelInfo &info) const {
+  if (auto maps = function->getAttrOfType<mlir::ArrayAttr>("simt.tensor_maps"))
+    for (mlir::Attribute map : maps)
+      info.tensorMaps.push_back(recipeOf(map));
 }
 
 llvm::Expected<CompiledCode> NvidiaTarget::emit(mlir::ModuleOp module,

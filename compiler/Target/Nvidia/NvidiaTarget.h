@@ -35,6 +35,7 @@ public:
   std::string description() const override;
   void addTilePasses(mlir::OpPassManager &passes) const override;
   void addFinalPasses(mlir::OpPassManager &passes) const override;
+  void describe(mlir::Operation *function, KernelInfo &info) const override;
   llvm::Expected<CompiledCode> emit(mlir::ModuleOp module,
                                     const EmitOptions &options) const override;
 

@@ -100,7 +100,14 @@ private:
         .attr(kernel.getContext());
   }
 
+  unsigned numWarps() const { return 1u << warpBits; }
+
   void findDotLayouts() {
+    kernel.walk([&](AsyncDotOp dot) {
+      ArrayRef<int64_t> shape = core::shapeOf(dot.getType());
+      offer(dot.getResult(), asyncDotLayout(shape[0], shape[1], numWarps()).attr(kernel.getContext()),
+            Weight::Matrix);
+    });
     kernel.walk([&](core::DotOp dot) {
       offer(dot.getResult(), dotLayout(dot, machine, warpBits).attr(kernel.getContext()),
             Weight::Matrix);
@@ -364,6 +371,12 @@ private:
             changed |= offer(result, scanLayout(scan), Weight::Plain);
           return changed;
         })
+        .Case([&](DotWaitOp wait) {
+          bool changed = false;
+          for (auto [given, result] : llvm::zip(wait.getAccumulators(), wait.getResults()))
+            changed |= offer(result, choiceOf(given).layout, choiceOf(given).weight);
+          return changed;
+        })
         .Case([&](core::SplitOp split) { return propagateSplit(split); })
         .Case([&](core::JoinOp join) { return propagateJoin(join); })
         .Case([&](core::CatOp cat) { return propagateCat(cat); })
@@ -499,6 +512,31 @@ private:
     take(dot, 2, layoutOf(dot));
   }
 
+  // Results of matrix units need not pass through shared memory: exchanges between neighbouring
+  // lanes already make runs as long as one access takes.
+  LayoutAttr storeLayout(core::StoreOp store) {
+    Choice value = preferred(store.getValue());
+    if (value.weight != Weight::Matrix)
+      return memoryLayout(store.getPointer(), store.getMask());
+    LinearLayout layout = LinearLayout::of(value.layout);
+    ArrayRef<int64_t> shape = core::shapeOf(store.getPointer().getType());
+    unsigned fastest = axes.fastestDim(store.getPointer()), shift = axisShift(shape, fastest);
+    unsigned width = axes.vectorWidth(store.getPointer(), store.getMask(), fastest);
+    for (int32_t step = 1; step < int32_t(width); step *= 2) {
+      int32_t wanted = step << shift;
+      if (llvm::is_contained(layout.registers, wanted))
+        continue;
+      auto lane = llvm::find(layout.lanes, wanted);
+      auto spare = llvm::find_if(layout.registers, [&](int32_t base) {
+        return (base & axisMask(shape, fastest)) == base && base >= int32_t(width) << shift;
+      });
+      if (lane == layout.lanes.end() || spare == layout.registers.end())
+        return memoryLayout(store.getPointer(), store.getMask());
+      std::swap(*lane, *spare);
+    }
+    return layout.attr(kernel.getContext());
+  }
+
   void rewriteYield(scf::YieldOp yield) {
     Operation *parent = yield->getParentOp();
     for (unsigned i = 0; i < yield->getNumOperands(); ++i)
@@ -525,13 +563,24 @@ private:
         })
         .Case([&](scf::YieldOp yield) { rewriteYield(yield); })
         .Case([&](core::DotOp dot) { rewriteDot(dot); })
+        .Case([&](AsyncDotOp dot) {
+          ArrayRef<int64_t> lhs = core::shapeOf(dot.getLhs().getType()),
+                            acc = core::shapeOf(dot.getType());
+          if (!lhs.empty())
+            take(dot, 0, asyncLhsLayout(lhs[0], acc[1], lhs[1], numWarps()).attr(kernel.getContext()));
+          take(dot, 2, layoutOf(dot));
+        })
+        .Case([&](DotWaitOp wait) {
+          for (unsigned i = 0; i < wait->getNumOperands(); ++i)
+            takeLike(wait, i, wait.getResult(i));
+        })
         .Case([&](core::LoadOp load) {
           if (isTileValue(load))
             takeAll(load, layoutOf(load));
         })
         .Case([&](core::StoreOp store) {
           if (isTileValue(store.getPointer()))
-            takeAll(store, memoryLayout(store.getPointer(), store.getMask()));
+            takeAll(store, storeLayout(store));
         })
         .Case<core::AtomicRMWOp, core::AtomicCASOp>([&](auto atomic) {
           if (isTileValue(atomic.getResult()))

@@ -141,20 +141,20 @@ std::optional<Elements> Lowering::convertByShuffles(ValueRange source, const Lin
 //===-- Shared memory -----------------------------------------------------------------------------------===//
 
 void Lowering::barrier() {
-  machine.barrier(b, loc);
+  machine.barrier(b, loc, meetingThreads);
   ordered();
 }
 
 FailureOr<Value> Lowering::scratch(int64_t bytes) {
-  if (bytes > machine.sharedBytes()) {
+  if (ringBytes + bytes > machine.sharedBytes()) {
     emitError(loc) << "this needs " << bytes << " bytes of shared memory, but a program instance has "
-                   << machine.sharedBytes() << "\nhint: use smaller tiles";
+                   << machine.sharedBytes() - ringBytes << "\nhint: use smaller tiles or fewer stages";
     return failure();
   }
-  sharedBytes = std::max(sharedBytes, bytes);
+  sharedBytes = std::max(sharedBytes, ringBytes + bytes);
   if (sharedBusy)
     barrier();
-  return sharedBase;
+  return ringBytes ? sharedAddress(sharedBase, i32(ringBytes)) : sharedBase;
 }
 
 void Lowering::scratchWritten() {

@@ -68,7 +68,7 @@ void Lowering::writeFailure(int32_t kind, int32_t messageIndex, const FailureVal
 // All threads leave together: the others may be waiting for them at a barrier.
 void Lowering::failWhere(Value failed, int32_t kind, int32_t messageIndex, FailureValues details) {
   canFail = true;
-  Value any = machine.barrierOr(b, loc, failed);
+  Value any = machine.barrierOr(b, loc, failed, meetingThreads);
   ordered();
   emitIf(any, [&] {
     emitIf(failed, [&] { writeFailure(kind, messageIndex, details); });

@@ -137,7 +137,7 @@ void Lowering::waitFor(Value signal, Value count, Value value, device::Compare c
   b.setInsertionPointToStart(whole.elseBlock());
   scf::YieldOp::create(b, loc, arith::ConstantIntOp::create(b, loc, 0, 1).getResult());
   b.setInsertionPointAfter(whole);
-  Value any = machine.barrierOr(b, loc, whole.getResult(0)); // acquire for the whole instance
+  Value any = machine.barrierOr(b, loc, whole.getResult(0), meetingThreads); // acquire for the whole instance
   ordered();
   emitIf(any, [&] { machine.exit(b, loc); });
 }

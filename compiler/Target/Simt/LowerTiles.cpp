@@ -12,6 +12,7 @@ namespace tilery::simt {
 
 // Symbol of the dynamic shared memory.
 static constexpr llvm::StringLiteral sharedName = "tilery_shared";
+static constexpr llvm::StringLiteral tensorMapsAttr = "simt.tensor_maps";
 static constexpr unsigned globalSpace = 1, sharedSpace = 3;
 
 Lowering::Lowering(func::FuncOp kernel, const Machine &machine, unsigned numWarps)
@@ -200,13 +201,17 @@ LogicalResult Lowering::run() {
   SmallVector<Type> parameters;
   for (Type type : kernel.getArgumentTypes())
     parameters.push_back(parameterType(loweredElement(type)));
+  auto maps = kernel->getAttrOfType<ArrayAttr>(tensorMapsAttr);
+  parameters.append(maps ? maps.size() : 0, pointerType(0));
   parameters.push_back(pointerType(globalSpace)); // the context
   auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), parameters);
   b.setInsertionPoint(kernel);
   std::string name = kernel.getName().str();
   function = LLVM::LLVMFuncOp::create(b, kernel.getLoc(), name + ".lowered", type);
   b.setInsertionPointToStart(function.addEntryBlock(b));
+  machine.declareKernel(function, kernel.getNumArguments(), maps ? unsigned(maps.size()) : 0);
   sharedBase = LLVM::AddressOfOp::create(b, loc, pointerType(sharedSpace), sharedName);
+  allocateRings();
   defineArguments();
   if (failed(lowerBlock(kernel.getBody().front())))
     return failure();
@@ -220,7 +225,9 @@ LogicalResult Lowering::run() {
 void Lowering::describe() {
   auto *context = b.getContext();
   function->setAttr("core.scratch_bytes", b.getI64IntegerAttr(0));
-  function->setAttr("simt.threads", b.getI32IntegerAttr(int32_t(numWarps << machine.laneBits())));
+  function->setAttr("simt.threads", b.getI32IntegerAttr(int32_t((numWarps + extraWarps) << machine.laneBits())));
+  if (Attribute maps = kernel->getAttr(tensorMapsAttr))
+    function->setAttr(tensorMapsAttr, maps);
   function->setAttr("simt.shared_bytes", b.getI64IntegerAttr(sharedBytes));
   for (auto [set, name] : {std::pair(suspends, "core.suspends"),
                            std::pair(communicates, "core.communicates"),
@@ -240,13 +247,15 @@ void Lowering::describe() {
 //===-- Operations -----------------------------------------------------------------------------------------===//
 
 LogicalResult Lowering::lowerBlock(Block &block) {
-  for (Operation &op : block.without_terminator()) {
+  for (Operation &op : llvm::make_early_inc_range(block)) {
+    if (op.hasTrait<OpTrait::IsTerminator>())
+      break;
     loc = op.getLoc();
     if (failed(lowerOp(&op)))
       return failure();
   }
-  if (block.mightHaveTerminator())
-    loc = block.getTerminator()->getLoc();
+  if (!block.empty())
+    loc = block.back().getLoc();
   return success();
 }
 
@@ -276,6 +285,16 @@ LogicalResult Lowering::lowerOp(Operation *op) {
       .Case([&](core::AssertOp check) { return lowerAssert(check); })
       .Case([&](core::DebugBarrierOp) {
         barrier();
+        return success();
+      })
+      .Case([&](RolesOp roles) { return lowerRoles(roles); })
+      .Case([&](ProduceOp produce) { return lowerProduce(produce); })
+      .Case([&](ConsumeOp consume) { return lowerConsume(consume); })
+      .Case([&](ReleaseOp release) { return lowerRelease(release); })
+      .Case([&](AsyncDotOp dot) { return lowerAsyncDot(dot); })
+      .Case([&](DotWaitOp wait) { return lowerDotWait(wait); })
+      .Case([&](TransposedOp view) {
+        define(view, {scalar(view.getSource())});
         return success();
       })
       .Case([&](ConvertLayoutOp conversion) { return lowerConvert(conversion); })

@@ -144,6 +144,31 @@ private:
   LogicalResult lowerMatrixDot(core::DotOp op, const MatrixInstruction &instruction);
   LogicalResult lowerSharedDot(core::DotOp op);
 
+  //===-- Roles and rings (LowerRoles.cpp) --------------------------------------------------------------------------------===//
+  struct Ring {
+    unsigned stages = 0;
+    SmallVector<unsigned> maps;
+    SmallVector<BufferType> tiles;
+    SmallVector<int64_t> offsets; ///< of each tile's first slot in shared memory
+    int64_t slotBytes = 0, barriers = 0;
+    Value slot, phase; ///< variables of the role that is lowered now
+  };
+  void allocateRings();
+  void initialiseRings();
+  void startRings(bool producer);
+  void advance(const Ring &ring);
+  Value read(Value variable);
+  Value sharedInteger();
+  Value slotAddress(const Ring &ring, unsigned tile, Value slot);
+  Value slotBarrier(const Ring &ring, Value slot, bool full);
+  Value tensorMap(unsigned index);
+  LogicalResult lowerRoles(RolesOp op);
+  LogicalResult lowerProduce(ProduceOp op);
+  LogicalResult lowerConsume(ConsumeOp op);
+  LogicalResult lowerRelease(ReleaseOp op);
+  LogicalResult lowerAsyncDot(AsyncDotOp op);
+  LogicalResult lowerDotWait(DotWaitOp op);
+
   //===-- Ranks, checks, prints (LowerDevice.cpp, LowerDebug.cpp) ---------------------------------------------------===//
   LogicalResult lowerDevice(Operation *op);
   LogicalResult lowerPut(device::PutOp op);
@@ -194,7 +219,10 @@ private:
   Value threadValue, contextPointer, sharedBase;
   DenseMap<Attribute, Value> threadParts;
 
-  int64_t sharedBytes = 0;
+  int64_t sharedBytes = 0, ringBytes = 0;
+  SmallVector<Ring> rings;
+  unsigned meetingThreads = 0; ///< at barriers; 0: all of the block
+  unsigned extraWarps = 0;
   bool sharedBusy = false;      ///< threads may still read scratch memory
   /// Accesses of global memory since the last barrier.
   SmallVector<Value> pendingLoads, pendingStores;

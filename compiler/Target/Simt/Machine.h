@@ -3,7 +3,9 @@
 // What code for lanes and warps asks of a vendor's machine.
 #pragma once
 
+#include "compiler/Target/Simt/AsyncDot.h"
 #include "compiler/Target/Simt/LinearLayout.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Builders.h"
 
 namespace tilery::simt {
@@ -26,6 +28,10 @@ public:
   /// Most shared memory of a program instance.
   virtual int64_t sharedBytes() const = 0;
 
+  /// Gives a kernel's function what makes it one; parameters from `firstMap` on are tensor maps.
+  virtual void declareKernel(mlir::LLVM::LLVMFuncOp function, unsigned firstMap,
+                             unsigned maps) const = 0;
+
   /// For operands and accumulators of these element types; none when there is no such unit.
   virtual std::optional<MatrixInstruction> matrixInstruction(mlir::Type operand, mlir::Type acc,
                                                              core::InputPrecision precision) const = 0;
@@ -45,11 +51,12 @@ public:
   /// `value` (i32) of lane `lane` (i32).
   virtual mlir::Value shuffle(mlir::OpBuilder &b, mlir::Location loc, mlir::Value value,
                               mlir::Value lane) const = 0;
-  /// Threads of the program instance meet; their writes before are visible after.
-  virtual void barrier(mlir::OpBuilder &b, mlir::Location loc) const = 0;
+  /// Threads of the program instance meet; their writes before are visible after. `threads`: the
+  /// first so many only; 0 for all.
+  virtual void barrier(mlir::OpBuilder &b, mlir::Location loc, unsigned threads) const = 0;
   /// The same, and whether `condition` (i1) is true on any thread.
-  virtual mlir::Value barrierOr(mlir::OpBuilder &b, mlir::Location loc,
-                                mlir::Value condition) const = 0;
+  virtual mlir::Value barrierOr(mlir::OpBuilder &b, mlir::Location loc, mlir::Value condition,
+                                unsigned threads) const = 0;
   /// LLVM's name of a scope of synchronisation.
   virtual llvm::StringRef syncScope(core::MemoryScope scope) const = 0;
   /// Nanoseconds, i64.
@@ -59,6 +66,31 @@ public:
   /// C's printf; `format` and the values follow its promotions.
   virtual void print(mlir::OpBuilder &b, mlir::Location loc, llvm::StringRef format,
                      mlir::ValueRange values) const = 0;
+
+  //===-- Engines that run by themselves; addresses in shared memory are i32 -----------------===//
+  virtual void initSlotBarrier(mlir::OpBuilder &b, mlir::Location loc, mlir::Value address,
+                               unsigned arrivals) const = 0;
+  /// Makes initialised barriers visible to copies.
+  virtual void publishBarriers(mlir::OpBuilder &b, mlir::Location loc) const = 0;
+  virtual void arrive(mlir::OpBuilder &b, mlir::Location loc, mlir::Value barrier) const = 0;
+  /// Arrives, and lets the barrier wait for so many bytes of copies.
+  virtual void expectBytes(mlir::OpBuilder &b, mlir::Location loc, mlir::Value barrier,
+                           int64_t bytes) const = 0;
+  /// Until the phase of parity `phase` (i32) is complete.
+  virtual void waitBarrier(mlir::OpBuilder &b, mlir::Location loc, mlir::Value barrier,
+                           mlir::Value phase) const = 0;
+  /// One box of the tensor that `map` describes.
+  virtual void copyTile(mlir::OpBuilder &b, mlir::Location loc, mlir::Value destination,
+                        mlir::Value map, mlir::ValueRange coordinates,
+                        mlir::Value barrier) const = 0;
+  virtual llvm::SmallVector<mlir::Value> emitAsyncDot(mlir::OpBuilder &b, mlir::Location loc,
+                                                      const AsyncDot &dot) const = 0;
+  virtual llvm::SmallVector<mlir::Value> waitDots(mlir::OpBuilder &b, mlir::Location loc,
+                                                  unsigned pending,
+                                                  mlir::ValueRange accumulators) const = 0;
+  /// Gives registers back, or takes `more`, a thread of this group of warps.
+  virtual void limitRegisters(mlir::OpBuilder &b, mlir::Location loc, unsigned count,
+                              bool more) const = 0;
 
   /// The machine's own form of an operation on scalars; null when it has none.
   virtual mlir::Value emitMath(mlir::OpBuilder &b, mlir::Operation *op,

@@ -10,12 +10,18 @@ using namespace mlir;
 using namespace tilery::simt;
 
 #include "compiler/Target/Simt/IR/SimtDialect.cpp.inc"
+#define GET_TYPEDEF_CLASSES
+#include "compiler/Target/Simt/IR/SimtTypes.cpp.inc"
 #define GET_ATTRDEF_CLASSES
 #include "compiler/Target/Simt/IR/SimtAttrs.cpp.inc"
 #define GET_OP_CLASSES
 #include "compiler/Target/Simt/IR/SimtOps.cpp.inc"
 
 void SimtDialect::initialize() {
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "compiler/Target/Simt/IR/SimtTypes.cpp.inc"
+      >();
   addAttributes<
 #define GET_ATTRDEF_LIST
 #include "compiler/Target/Simt/IR/SimtAttrs.cpp.inc"
@@ -35,4 +41,36 @@ LogicalResult ConvertLayoutOp::verify() {
       !isa_and_nonnull<LayoutAttr>(to.getEncoding()))
     return emitOpError("needs a layout on both sides");
   return success();
+}
+
+//===-- Buffers -------------------------------------------------------------------------------===//
+
+Type BufferType::parse(AsmParser &parser) {
+  SmallVector<int64_t> shape;
+  Type element;
+  unsigned fastest = 0;
+  if (parser.parseLess() || parser.parseDimensionList(shape, /*allowDynamic=*/false) ||
+      parser.parseType(element) || parser.parseComma() || parser.parseInteger(fastest) ||
+      parser.parseGreater())
+    return {};
+  return BufferType::get(parser.getContext(), shape, element, fastest);
+}
+
+void BufferType::print(AsmPrinter &printer) const {
+  printer << "<";
+  printer.printDimensionList(getShape());
+  printer << "x" << getElement() << ", " << getFastest() << ">";
+}
+
+int64_t BufferType::elementBytes() const { return (getElement().getIntOrFloatBitWidth() + 7) / 8; }
+
+int64_t BufferType::panelBytes() const {
+  return std::min<int64_t>(128, getShape()[getFastest()] * elementBytes());
+}
+
+int64_t BufferType::bytes() const {
+  int64_t elements = 1;
+  for (int64_t extent : getShape())
+    elements *= extent;
+  return elements * elementBytes();
 }

@@ -15,6 +15,7 @@ def Simt_Dialect : Dialect {
     A tile with an encoding `#simt.layout` is spread over the threads of a program instance.
   }];
   let useDefaultAttributePrinterParser = 1;
+  let useDefaultTypePrinterParser = 1;
   let dependentDialects = ["::tilery::core::CoreDialect"];
 }
 
@@ -47,6 +48,90 @@ def Simt_ConvertLayoutOp : Simt_Op<"convert_layout", [Pure]> {
   let results = (outs Core_Tile:$result);
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
   let hasVerifier = 1;
+}
+
+//===-- Tiles in shared memory ---------------------------------------------------------------===//
+
+def Simt_BufferType : TypeDef<Simt_Dialect, "Buffer"> {
+  let mnemonic = "buffer";
+  let summary = "a tile in shared memory as bulk copies write it and matrix units read it";
+  let description = [{
+    `!simt.buffer<64x128xbf16, 1>`: dimension 1 is contiguous. The tile lies in panels of at most 128
+    bytes along that dimension, one after another; each panel has a row for each index of the other
+    dimension, and the 16-byte groups of a row are exchanged by the swizzle of the panel's width.
+  }];
+  let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "::mlir::Type":$element,
+                        "unsigned":$fastest);
+  let hasCustomAssemblyFormat = 1;
+  let extraClassDeclaration = [{
+    int64_t elementBytes() const;
+    /// Bytes of a row of a panel: 32, 64 or 128.
+    int64_t panelBytes() const;
+    int64_t bytes() const;
+  }];
+}
+
+def Simt_TileOrBuffer : Type<CPred<"::tilery::core::isTile($_self) || "
+    "::mlir::isa<::tilery::simt::BufferType>($_self)">, "tile or buffer">;
+
+def Simt_RolesOp : Simt_Op<"roles", [NoTerminator, SingleBlock, RecursiveMemoryEffects]> {
+  let summary = "one program instance by two groups of warps";
+  let description = [{
+    The warps of the producer copy tiles to shared memory, ahead of those of the consumer, which do
+    everything else. They meet only through the rings that the function lists (`simt.rings`).
+  }];
+  let regions = (region SizedRegion<1>:$producer, SizedRegion<1>:$consumer);
+  let assemblyFormat = "`producer` $producer `consumer` $consumer attr-dict";
+}
+
+class Simt_RingOp<string mnemonic> : Simt_Op<mnemonic, [MemoryEffects<[MemRead, MemWrite]>]>;
+
+def Simt_ProduceOp : Simt_RingOp<"produce"> {
+  let summary = "wait for a free slot of a ring, fill it with the tiles at these coordinates";
+  let description = [{
+    The copies are in flight when this ends. Coordinates of all tiles of the ring one after another,
+    each from the contiguous dimension outwards.
+  }];
+  let arguments = (ins I32Attr:$ring, Variadic<I32>:$coordinates);
+  let assemblyFormat = "$ring `at` $coordinates attr-dict";
+}
+
+def Simt_ConsumeOp : Simt_RingOp<"consume"> {
+  let summary = "wait for the next slot of a ring to be full";
+  let arguments = (ins I32Attr:$ring);
+  let results = (outs Variadic<Simt_BufferType>:$buffers);
+  let assemblyFormat = "$ring attr-dict `:` type($buffers)";
+}
+
+def Simt_ReleaseOp : Simt_RingOp<"release"> {
+  let summary = "give a slot back: the one that was consumed `age` consumes before the last";
+  let arguments = (ins I32Attr:$ring, I32Attr:$age);
+  let assemblyFormat = "$ring `,` $age attr-dict";
+}
+
+def Simt_TransposedOp : Simt_Op<"transposed", [Pure]> {
+  let summary = "the same memory with its dimensions exchanged";
+  let arguments = (ins Simt_BufferType:$source);
+  let results = (outs Simt_BufferType:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+}
+
+def Simt_AsyncDotOp : Simt_RingOp<"async_dot"> {
+  let summary = "start lhs times rhs plus accumulator; operands in shared memory (lhs in registers too)";
+  let description = "The result may be used only by further products and by `dot_wait`.";
+  let arguments = (ins Simt_TileOrBuffer:$lhs, Simt_BufferType:$rhs, Core_Tile:$accumulator);
+  let results = (outs Core_Tile:$result);
+  let assemblyFormat = [{
+    $lhs `,` $rhs `,` $accumulator attr-dict `:` type($lhs) `,` type($rhs) `,` type($accumulator)
+    `->` type($result)
+  }];
+}
+
+def Simt_DotWaitOp : Simt_RingOp<"dot_wait"> {
+  let summary = "wait until at most `pending` products are under way; gives the accumulators back";
+  let arguments = (ins I32Attr:$pending, Variadic<Core_Tile>:$accumulators);
+  let results = (outs Variadic<Core_Tile>:$results);
+  let assemblyFormat = "$pending (`,` $accumulators^ `:` type($accumulators) `->` type($results))? attr-dict";
 }
 
 #endif

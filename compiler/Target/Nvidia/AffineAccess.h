@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// Loads of tiles whose addresses are affine in the tile's coordinates and whose mask only cuts off
+// what lies outside of an array: what a bulk copy by tensor map does by itself.
+#pragma once
+
+#include "compiler/Dialect/Core/IR/Core.h"
+#include "llvm/ADT/SmallVector.h"
+
+#include <optional>
+
+namespace tilery::nvidia {
+
+/// A product of scalars of the kernel and a constant; of a tile's index along `dim`, or uniform.
+struct AffineTerm {
+  int64_t factor = 1;
+  llvm::SmallVector<mlir::Value, 2> scalars; ///< sorted, so that equal products compare equal
+  int dim = -1;
+
+  bool sameAs(const AffineTerm &other) const { return scalars == other.scalars && dim == other.dim; }
+};
+
+/// A sum of terms, each product once.
+using AffineSum = llvm::SmallVector<AffineTerm, 4>;
+
+/// One dimension of the array that a load walks over.
+struct AccessDim {
+  /// Elements from one index to the next: a constant or a constant times an argument.
+  AffineTerm stride;
+  /// Index of the tile's first element, a uniform sum.
+  AffineSum start;
+  /// Indices at or beyond it read as 0; null when nothing is cut off.
+  mlir::Value extent;
+  /// Of the tile, 1 where only `start` moves.
+  int64_t box = 1;
+};
+
+struct AffineAccess {
+  mlir::BlockArgument base;
+  mlir::Type element;
+  /// The contiguous dimension first; at most five.
+  llvm::SmallVector<AccessDim, 5> dims;
+  /// Which dimension of the tile is contiguous.
+  unsigned fastest = 0;
+};
+
+/// None when the load is of another kind, or not aligned for bulk copies.
+std::optional<AffineAccess> affineAccess(core::LoadOp load);
+
+/// Emits a uniform sum as i32.
+mlir::Value emitSum(mlir::OpBuilder &b, mlir::Location loc, const AffineSum &sum);
+
+} // namespace tilery::nvidia

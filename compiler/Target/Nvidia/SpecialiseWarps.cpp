@@ -1,0 +1,494 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// From a loop of loads and products as users write it to Hopper's asynchronous form:
+//
+//   for k: a = core.load; b = core.load; acc = core.dot a, b, acc
+// becomes
+//   simt.roles
+//     producer { for k: simt.produce 0 at (coordinates of a and b) }
+//     consumer { for k: a, b = simt.consume 0; acc = simt.async_dot a, b, acc
+//                       simt.dot_wait 1; release the slot of the product before
+//                acc = simt.dot_wait 0; release the last slot }
+//
+// Algorithm:
+//  1) every product must have operands that tensor maps describe (AffineAccess); loads that feed the
+//     same product in the same block share a ring;
+//  2) the producer is the slice of the kernel that the coordinates depend on;
+//  3) in the consumer loads become buffers. A product whose result only goes round the loop stays
+//     under way during the next iteration; any other is waited for at once.
+// A kernel that communicates or can fail is left alone: its two roles would have to agree.
+#include "compiler/Target/Nvidia/Passes.h"
+
+#include "compiler/Dialect/Device/IR/Device.h"
+#include "compiler/Target/Nvidia/AffineAccess.h"
+#include "compiler/Target/Nvidia/Slice.h"
+#include "compiler/Target/Nvidia/TensorMaps.h"
+#include "compiler/Target/Simt/AsyncDot.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/MapVector.h"
+
+using namespace mlir;
+using namespace tilery::simt;
+
+namespace tilery::nvidia {
+namespace {
+
+struct Load {
+  core::LoadOp op;
+  AffineAccess access;
+  BufferType type;
+};
+
+/// Loads that one slot of a ring holds.
+struct Group {
+  std::vector<Load> loads;
+  Block *block;
+  core::DotOp dot; ///< the first that uses it
+  unsigned stages = 1;
+
+  int64_t bytes() const {
+    int64_t sum = 0;
+    for (const Load &load : loads)
+      sum += int64_t(llvm::alignTo(uint64_t(load.type.bytes()), 1024));
+    return sum;
+  }
+};
+
+struct Operand {
+  core::LoadOp load;
+  bool transposed = false;
+};
+
+Operand operandOf(Value value) {
+  if (auto trans = value.getDefiningOp<core::TransOp>())
+    if (auto load = trans.getSource().getDefiningOp<core::LoadOp>();
+        load && trans.getOrder() == ArrayRef<int32_t>{1, 0})
+      return {load, true};
+  return {value.getDefiningOp<core::LoadOp>(), false};
+}
+
+class Specialiser {
+public:
+  Specialiser(func::FuncOp kernel, unsigned numWarps, unsigned numStages, int64_t sharedBytes)
+      : kernel(kernel), numWarps(numWarps), numStages(numStages), sharedBytes(sharedBytes) {}
+
+  void run() {
+    if (!isCandidate() || !findGroups() || !chooseStages() || !makeMaps())
+      return;
+    insertProduces();
+    Slice slice(produces);
+    if (!slice.isValid()) {
+      for (Operation *produce : produces)
+        produce->erase();
+      return;
+    }
+    for (StringRef name : {"simt.rings", "simt.tensor_maps"})
+      kernel->setAttr(name, ArrayAttr::get(kernel.getContext(),
+                                           name == "simt.rings" ? ringAttrs : mapAttrs));
+    limitRegisters();
+    split(slice);
+  }
+
+private:
+  //===-- 1) What can be done ---------------------------------------------------------------------===//
+
+  bool isCandidate() {
+    if (numWarps % 4 != 0)
+      return false;
+    SmallVector<Value> stored;
+    bool fits = true;
+    kernel.walk([&](Operation *op) {
+      if (auto dot = dyn_cast<core::DotOp>(op))
+        dots.push_back(dot);
+      if (isa<device::DeviceDialect>(op->getDialect()) && !isa<device::LocalOp>(op))
+        fits = false;
+      if (isa<core::AssertOp, scf::WhileOp>(op))
+        fits = false;
+    });
+    return fits && !dots.empty();
+  }
+
+  static bool isSupported(core::DotOp dot) {
+    auto lhs = cast<RankedTensorType>(dot.getLhs().getType());
+    auto acc = cast<RankedTensorType>(dot.getAccumulator().getType());
+    Type element = lhs.getElementType();
+    bool half = element.isBF16() || element.isF16();
+    return lhs.getRank() == 2 && half && acc.getElementType().isF32();
+  }
+
+  // What the instruction takes: groups of 64 rows, columns in steps of 8 up to 256, depth of 32 bytes.
+  bool fitsInstruction(core::DotOp dot, const BufferType &rhs) {
+    auto acc = cast<RankedTensorType>(dot.getAccumulator().getType());
+    int64_t m = acc.getDimSize(0), n = acc.getDimSize(1), k = rhs.getShape()[0];
+    if (m < GroupRows || k * rhs.elementBytes() < 32)
+      return false;
+    GroupGrid grid = GroupGrid::of(m, n, numWarps);
+    bool columnsFastest = rhs.getFastest() == 1;
+    return grid.columns >= (columnsFastest ? 64 : 8);
+  }
+
+  static BufferType bufferType(core::LoadOp load, const AffineAccess &access) {
+    auto tile = cast<RankedTensorType>(load.getType());
+    return BufferType::get(load.getContext(), tile.getShape(), tile.getElementType(),
+                           access.fastest);
+  }
+
+  static BufferType transposed(BufferType type) {
+    SmallVector<int64_t> shape = {type.getShape()[1], type.getShape()[0]};
+    return BufferType::get(type.getContext(), shape, type.getElement(), 1 - type.getFastest());
+  }
+
+  // A load that only products use, by way of a transposition at most.
+  static bool feedsOnlyDots(core::LoadOp load) {
+    return llvm::all_of(load->getUsers(), [](Operation *user) {
+      if (isa<core::TransOp>(user))
+        return llvm::all_of(user->getUsers(), llvm::IsaPred<core::DotOp>);
+      return isa<core::DotOp>(user);
+    });
+  }
+
+  bool fitsCopies(const Load &load) {
+    int64_t fast = load.type.getShape()[load.type.getFastest()] * load.type.elementBytes();
+    int64_t slow = load.type.getShape()[1 - load.type.getFastest()];
+    return fast >= 32 && slow <= 256 && slow >= 8;
+  }
+
+  bool addOperand(core::DotOp dot, Value value, bool isRhs) {
+    Operand operand = operandOf(value);
+    if (!operand.load || !feedsOnlyDots(operand.load))
+      return !isRhs && !operand.load; // the left operand may come in registers
+    auto access = affineAccess(operand.load);
+    if (!access || writes(access->base))
+      return false;
+    Load load{operand.load, *access, bufferType(operand.load, *access)};
+    BufferType seen = operand.transposed ? transposed(load.type) : load.type;
+    // Rows (columns) that lie contiguously need whole panels of 128 bytes.
+    bool depthFastest = seen.getFastest() == (isRhs ? 0u : 1u);
+    if (!fitsCopies(load) || (!depthFastest && load.type.panelBytes() != 128) ||
+        (isRhs && !fitsInstruction(dot, seen)))
+      return false;
+    if (!groupOf.contains(operand.load)) {
+      Group &group = groupFor(dot, operand.load->getBlock());
+      groupOf[operand.load] = unsigned(&group - groups.data());
+      group.loads.push_back(load);
+    }
+    return true;
+  }
+
+  Group &groupFor(core::DotOp dot, Block *block) {
+    for (Group &group : groups)
+      if (group.dot == dot && group.block == block)
+        return group;
+    groups.push_back({{}, block, dot});
+    return groups.back();
+  }
+
+  // Copies run ahead of stores to the same memory, so the kernel must not write what it copies.
+  bool writes(BlockArgument base) {
+    bool found = false;
+    kernel.walk([&](Operation *op) {
+      Value pointer;
+      if (auto store = dyn_cast<core::StoreOp>(op))
+        pointer = store.getPointer();
+      if (isa<core::AtomicRMWOp, core::AtomicCASOp>(op))
+        pointer = op->getOperand(0);
+      if (!pointer)
+        return;
+      Value root = rootOf(pointer);
+      found |= !root || root == base;
+    });
+    return found;
+  }
+
+  static Value rootOf(Value pointer) {
+    while (Operation *op = pointer.getDefiningOp()) {
+      if (!isa<core::AddPtrOp, core::SplatOp, core::BroadcastOp, core::ExpandDimsOp, core::TransOp,
+               core::HintOp, core::PtrCastOp, core::ReshapeOp, device::LocalOp>(op))
+        return {};
+      pointer = op->getOperand(0);
+    }
+    Operation *owner = cast<BlockArgument>(pointer).getOwner()->getParentOp();
+    return isa<func::FuncOp>(owner) ? pointer : Value();
+  }
+
+  bool findGroups() {
+    for (core::DotOp dot : dots)
+      if (!isSupported(dot) || !addOperand(dot, dot.getRhs(), true) ||
+          !addOperand(dot, dot.getLhs(), false))
+        return false;
+    // Rings outside of every loop are filled once.
+    return llvm::any_of(groups, [](Group &group) { return isLoop(group); });
+  }
+
+  static bool isLoop(const Group &group) {
+    return isa<scf::ForOp>(group.block->getParentOp());
+  }
+
+  static unsigned depthOf(const Group &group) {
+    unsigned depth = 0;
+    for (Operation *op = group.block->getParentOp(); op; op = op->getParentOp())
+      depth += isa<scf::ForOp>(op);
+    return depth;
+  }
+
+  // Rings of the innermost loops get all stages that fit; those outside hold one tile.
+  bool chooseStages() {
+    unsigned innermost = 0;
+    for (const Group &group : groups)
+      innermost = std::max(innermost, depthOf(group));
+    constexpr int64_t reserve = 2048; // barriers, small exchanges
+    for (unsigned stages = std::max(2u, numStages); stages >= 2; --stages) {
+      int64_t total = reserve;
+      for (Group &group : groups) {
+        group.stages = depthOf(group) == innermost ? stages : 1;
+        total += group.bytes() * group.stages;
+      }
+      if (total <= sharedBytes)
+        return true;
+    }
+    return false;
+  }
+
+  bool makeMaps() {
+    Builder b(kernel.getContext());
+    for (const Group &group : groups) {
+      SmallVector<Attribute> maps, tiles;
+      for (const Load &load : group.loads) {
+        Attribute map = tensorMapAttr(load.access, load.type);
+        if (!map)
+          return false;
+        maps.push_back(b.getI32IntegerAttr(int32_t(mapAttrs.size())));
+        mapAttrs.push_back(map);
+        tiles.push_back(TypeAttr::get(load.type));
+      }
+      ringAttrs.push_back(b.getDictionaryAttr(
+          {b.getNamedAttr("stages", b.getI32IntegerAttr(int32_t(group.stages))),
+           b.getNamedAttr("maps", b.getArrayAttr(maps)),
+           b.getNamedAttr("tiles", b.getArrayAttr(tiles))}));
+    }
+    return true;
+  }
+
+  // 64 K registers of a multiprocessor: the copying warps need few, the others take the rest.
+  void limitRegisters() {
+    Builder b(kernel.getContext());
+    if (numWarps != 8)
+      return; // with one group of four warps no limit binds, with more there is nothing to give
+    kernel->setAttr("simt.producer_registers", b.getI32IntegerAttr(24));
+    kernel->setAttr("simt.consumer_registers", b.getI32IntegerAttr(240));
+  }
+
+  //===-- 2) The producer ----------------------------------------------------------------------------===//
+
+  void insertProduces() {
+    for (auto [ring, group] : llvm::enumerate(groups)) {
+      // After the last load, where all coordinates are known.
+      Operation *last = group.loads[0].op;
+      for (const Load &load : group.loads)
+        if (last->isBeforeInBlock(load.op))
+          last = load.op;
+      OpBuilder b(last->getContext());
+      b.setInsertionPointAfter(last);
+      SmallVector<Value> coordinates;
+      SmallVector<int32_t> ranks;
+      for (const Load &load : group.loads) {
+        for (const AccessDim &dim : load.access.dims)
+          coordinates.push_back(emitSum(b, last->getLoc(), dim.start));
+        ranks.push_back(int32_t(load.access.dims.size()));
+      }
+      auto produce = ProduceOp::create(b, last->getLoc(), uint32_t(ring), coordinates);
+      produce->setAttr("ranks", b.getDenseI32ArrayAttr(ranks));
+      produces.push_back(produce);
+    }
+  }
+
+  //===-- 3) The consumer ------------------------------------------------------------------------------===//
+
+  void split(Slice &slice) {
+    Block &body = kernel.getBody().front();
+    OpBuilder b(body.getTerminator());
+    auto roles = RolesOp::create(b, kernel.getLoc());
+    Block *producer = new Block, *consumer = new Block;
+    roles.getProducer().push_back(producer);
+    roles.getConsumer().push_back(consumer);
+    b.setInsertionPointToStart(producer);
+    slice.clone(body, b);
+    // Everything before the roles moves into the consumer.
+    consumer->getOperations().splice(consumer->end(), body.getOperations(), body.begin(),
+                                     Block::iterator(roles));
+    for (Operation *produce : produces)
+      produce->erase();
+    for (auto [ring, group] : llvm::enumerate(groups))
+      consume(unsigned(ring), group);
+    for (core::DotOp dot : dots)
+      rewriteDot(dot);
+    releaseOuterRings();
+    for (Group &group : groups)
+      for (Load &load : group.loads) {
+        for (Operation *user : llvm::make_early_inc_range(load.op->getUsers()))
+          user->erase(); // transpositions, which have become views
+        load.op.erase();
+      }
+  }
+
+  void consume(unsigned ring, Group &group) {
+    Operation *first = group.loads[0].op;
+    for (const Load &load : group.loads)
+      if (load.op->isBeforeInBlock(first))
+        first = load.op;
+    OpBuilder b(first);
+    // As late as possible: right before the first use in this block.
+    SmallVector<Type> types;
+    for (const Load &load : group.loads)
+      types.push_back(load.type);
+    Operation *use = group.dot;
+    while (use->getBlock() != group.block)
+      use = use->getParentOp();
+    b.setInsertionPoint(use);
+    auto consumed = ConsumeOp::create(b, first->getLoc(), types, ring);
+    for (auto [load, buffer] : llvm::zip(group.loads, consumed.getBuffers()))
+      buffers[load.op] = buffer;
+  }
+
+  Value bufferFor(OpBuilder &b, Value value) {
+    Operand operand = operandOf(value);
+    if (!operand.load || !buffers.contains(operand.load))
+      return value;
+    Value buffer = buffers[operand.load];
+    if (!operand.transposed)
+      return buffer;
+    return TransposedOp::create(b, value.getLoc(), transposed(cast<BufferType>(buffer.getType())),
+                                buffer);
+  }
+
+  // The result only returns as the accumulator of the same product.
+  static bool goesRound(core::DotOp dot) {
+    auto loop = dyn_cast<scf::ForOp>(dot->getParentOp());
+    if (!loop || !dot->hasOneUse() || !isa<scf::YieldOp>(*dot->user_begin()))
+      return false;
+    unsigned position = dot->use_begin()->getOperandNumber();
+    Value argument = loop.getRegionIterArg(position);
+    return dot.getAccumulator() == argument && argument.hasOneUse();
+  }
+
+  /// Rings whose slot is free once this product is done: those of its own block.
+  SmallVector<unsigned> ringsEndingAt(core::DotOp dot) {
+    SmallVector<unsigned> ending;
+    for (auto [ring, group] : llvm::enumerate(groups))
+      if (group.block == dot->getBlock() && lastUse(group) == dot)
+        ending.push_back(unsigned(ring));
+    return ending;
+  }
+
+  // In program order; null when the last user is inside a loop.
+  Operation *lastUse(const Group &group) {
+    Operation *last = nullptr;
+    for (core::DotOp dot : dots) {
+      bool uses = llvm::any_of(group.loads, [&](const Load &load) {
+        return operandOf(dot.getLhs()).load == load.op || operandOf(dot.getRhs()).load == load.op;
+      });
+      if (uses)
+        last = dot;
+    }
+    return last;
+  }
+
+  void rewriteDot(core::DotOp dot) {
+    OpBuilder b(dot);
+    Location loc = dot.getLoc();
+    SmallVector<unsigned> ending = ringsEndingAt(dot);
+    bool staysUnderWay = goesRound(dot);
+    Value lhs = bufferFor(b, dot.getLhs()), rhs = bufferFor(b, dot.getRhs());
+    Value started = AsyncDotOp::create(b, loc, dot.getType(), lhs, rhs, dot.getAccumulator());
+    if (!staysUnderWay) {
+      auto done = DotWaitOp::create(b, loc, TypeRange(dot.getType()), 0u, ValueRange(started));
+      for (unsigned ring : ending)
+        ReleaseOp::create(b, loc, ring, 0u);
+      dot.replaceAllUsesWith(done.getResult(0));
+      forget(dot);
+      return;
+    }
+    auto loop = cast<scf::ForOp>(dot->getParentOp());
+    unsigned position = dot->use_begin()->getOperandNumber();
+    DotWaitOp::create(b, loc, TypeRange(), 1u, ValueRange());
+    Value isLater = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, loop.getInductionVar(),
+                                          loop.getLowerBound());
+    releaseIf(b, loc, isLater, ending, 1);
+    dot.replaceAllUsesWith(started);
+    b.setInsertionPointAfter(loop);
+    Value result = loop.getResult(position);
+    auto done = DotWaitOp::create(b, loc, TypeRange(result.getType()), 0u, ValueRange(result));
+    result.replaceAllUsesExcept(done.getResult(0), done);
+    Value ran = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, loop.getLowerBound(),
+                                      loop.getUpperBound());
+    releaseIf(b, loc, ran, ending, 0);
+    forget(dot);
+  }
+
+  static void releaseIf(OpBuilder &b, Location loc, Value condition, ArrayRef<unsigned> rings,
+                        unsigned age) {
+    if (rings.empty())
+      return;
+    auto branch = scf::IfOp::create(b, loc, condition, false);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(branch.thenBlock());
+    for (unsigned ring : rings)
+      ReleaseOp::create(b, loc, ring, age);
+  }
+
+  // Erased later: the other questions about dots still need the old ones.
+  void forget(core::DotOp dot) { replaced.push_back(dot); }
+
+  void releaseOuterRings() {
+    for (auto [ring, group] : llvm::enumerate(groups)) {
+      Operation *last = lastUse(group);
+      if (last->getBlock() == group.block)
+        continue;
+      while (last->getBlock() != group.block)
+        last = last->getParentOp();
+      // After the waits that follow the loop.
+      while (isa_and_nonnull<DotWaitOp>(last->getNextNode()))
+        last = last->getNextNode();
+      OpBuilder b(last->getContext());
+      b.setInsertionPointAfter(last);
+      ReleaseOp::create(b, last->getLoc(), uint32_t(ring), 0u);
+    }
+    for (core::DotOp dot : replaced)
+      dot.erase();
+  }
+
+  func::FuncOp kernel;
+  unsigned numWarps, numStages;
+  int64_t sharedBytes;
+  SmallVector<core::DotOp> dots, replaced;
+  std::vector<Group> groups;
+  DenseMap<Operation *, unsigned> groupOf;
+  DenseMap<Operation *, Value> buffers;
+  SmallVector<Attribute> ringAttrs, mapAttrs;
+  SmallVector<Operation *> produces;
+};
+
+struct SpecialiseWarps : PassWrapper<SpecialiseWarps, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SpecialiseWarps)
+
+  SpecialiseWarps(unsigned numWarps, unsigned numStages, int64_t sharedBytes)
+      : numWarps(numWarps), numStages(numStages), sharedBytes(sharedBytes) {}
+  StringRef getArgument() const final { return "tilery-nvidia-specialise-warps"; }
+
+  void runOnOperation() override {
+    for (auto kernel : getOperation().getOps<func::FuncOp>())
+      Specialiser(kernel, numWarps, numStages, sharedBytes).run();
+  }
+
+  unsigned numWarps, numStages;
+  int64_t sharedBytes;
+};
+
+} // namespace
+
+std::unique_ptr<Pass> createSpecialiseWarps(unsigned numWarps, unsigned numStages,
+                                            int64_t sharedBytes) {
+  return std::make_unique<SpecialiseWarps>(numWarps, numStages, sharedBytes);
+}
+
+} // namespace tilery::nvidia

@@ -1,0 +1,227 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// Producer and consumer warps, and the rings of shared-memory slots between them.
+//
+// A slot has two barriers. `full`: the producer arrives and says how many bytes will come; the
+// copies complete it. `empty`: each consumer warp arrives when it has read the slot. Both sides
+// walk over the slots in order; a phase bit tells one round from the next. The producer starts with
+// the opposite phase, so that its first round finds all slots empty.
+#include "compiler/Target/Simt/Lowering.h"
+
+#include "llvm/Support/MathExtras.h"
+
+namespace tilery::simt {
+
+static constexpr int64_t slotAlignment = 1024; // of swizzled panels of 128 bytes
+static constexpr unsigned producerWarps = 4;   // registers are given and taken by groups of four
+
+//===-- Rings in shared memory ----------------------------------------------------------------------===//
+
+// `simt.rings`: one dictionary a ring with `stages`, `maps` (indices of tensor maps) and `tiles`.
+void Lowering::allocateRings() {
+  auto list = kernel->getAttrOfType<ArrayAttr>("simt.rings");
+  if (!list)
+    return;
+  int64_t offset = 0;
+  for (Attribute entry : list) {
+    auto dictionary = cast<DictionaryAttr>(entry);
+    Ring ring;
+    ring.stages = unsigned(cast<IntegerAttr>(dictionary.get("stages")).getInt());
+    for (Attribute map : cast<ArrayAttr>(dictionary.get("maps")))
+      ring.maps.push_back(unsigned(cast<IntegerAttr>(map).getInt()));
+    for (Attribute tile : cast<ArrayAttr>(dictionary.get("tiles"))) {
+      auto type = cast<BufferType>(cast<TypeAttr>(tile).getValue());
+      ring.tiles.push_back(type);
+      ring.offsets.push_back(offset);
+      ring.slotBytes += type.bytes();
+      offset += int64_t(llvm::alignTo(uint64_t(type.bytes()), slotAlignment)) * ring.stages;
+    }
+    rings.push_back(std::move(ring));
+  }
+  for (Ring &ring : rings) {
+    ring.barriers = offset;
+    offset += 16 * ring.stages;
+  }
+  ringBytes = int64_t(llvm::alignTo(uint64_t(offset), 128));
+  sharedBytes = ringBytes;
+}
+
+Value Lowering::sharedInteger() {
+  return LLVM::PtrToIntOp::create(b, loc, b.getI32Type(), sharedBase);
+}
+
+Value Lowering::slotAddress(const Ring &ring, unsigned tile, Value slot) {
+  int64_t bytes = int64_t(llvm::alignTo(uint64_t(ring.tiles[tile].bytes()), slotAlignment));
+  Value inRing = arith::MulIOp::create(b, loc, slot, i32(bytes));
+  Value base = arith::AddIOp::create(b, loc, sharedInteger(), i32(ring.offsets[tile]));
+  return arith::AddIOp::create(b, loc, base, inRing);
+}
+
+Value Lowering::slotBarrier(const Ring &ring, Value slot, bool full) {
+  Value inRing = arith::MulIOp::create(b, loc, slot, i32(8));
+  int64_t start = ring.barriers + (full ? 0 : 8 * int64_t(ring.stages));
+  return arith::AddIOp::create(b, loc, arith::AddIOp::create(b, loc, sharedInteger(), i32(start)),
+                               inRing);
+}
+
+void Lowering::initialiseRings() {
+  emitIf(isFirstThread(), [&] {
+    for (const Ring &ring : rings)
+      for (unsigned slot = 0; slot < ring.stages; ++slot) {
+        machine.initSlotBarrier(b, loc, slotBarrier(ring, i32(slot), true), 1);
+        machine.initSlotBarrier(b, loc, slotBarrier(ring, i32(slot), false), numWarps);
+      }
+    machine.publishBarriers(b, loc);
+  });
+  machine.barrier(b, loc, 0);
+}
+
+//===-- Positions ------------------------------------------------------------------------------------===//
+
+// The slot and phase that a role is at live in memory that LLVM turns into registers: loops then
+// need not carry them by hand.
+void Lowering::startRings(bool producer) {
+  for (Ring &ring : rings) {
+    auto variable = [&](int64_t initial) -> Value {
+      Value address;
+      {
+        OpBuilder::InsertionGuard guard(b);
+        b.setInsertionPointToStart(&function.getBody().front()); // where LLVM looks for variables
+        address = LLVM::AllocaOp::create(b, loc, pointerType(0), b.getI32Type(), i32(1), 4);
+      }
+      LLVM::StoreOp::create(b, loc, i32(initial), address);
+      return address;
+    };
+    ring.slot = variable(0);
+    ring.phase = variable(producer ? 1 : 0);
+  }
+}
+
+Value Lowering::read(Value variable) {
+  return LLVM::LoadOp::create(b, loc, b.getI32Type(), variable);
+}
+
+void Lowering::advance(const Ring &ring) {
+  Value next = arith::AddIOp::create(b, loc, read(ring.slot), i32(1));
+  Value wraps = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, next, i32(ring.stages));
+  Value flipped = arith::XOrIOp::create(b, loc, read(ring.phase), i32(1));
+  LLVM::StoreOp::create(b, loc, arith::SelectOp::create(b, loc, wraps, flipped, read(ring.phase)),
+                        ring.phase);
+  LLVM::StoreOp::create(b, loc, arith::SelectOp::create(b, loc, wraps, i32(0), next), ring.slot);
+}
+
+//===-- Operations -------------------------------------------------------------------------------------===//
+
+Value Lowering::tensorMap(unsigned index) {
+  // After the run-time parameters and before the context (gpu_abi.h).
+  return function.getBody().front().getArgument(kernel.getNumArguments() + index);
+}
+
+LogicalResult Lowering::lowerProduce(ProduceOp op) {
+  Ring &ring = rings[op.getRing()];
+  Value slot = read(ring.slot);
+  machine.waitBarrier(b, loc, slotBarrier(ring, slot, false), read(ring.phase));
+  Value full = slotBarrier(ring, slot, true);
+  machine.expectBytes(b, loc, full, ring.slotBytes);
+  ValueRange coordinates = op.getCoordinates();
+  auto ranks = cast<DenseI32ArrayAttr>(op->getAttr("ranks")).asArrayRef();
+  for (auto [tile, type] : llvm::enumerate(ring.tiles)) {
+    Elements at;
+    for (Value coordinate : coordinates.take_front(size_t(ranks[tile])))
+      at.push_back(scalar(coordinate));
+    coordinates = coordinates.drop_front(size_t(ranks[tile]));
+    Value base = slotAddress(ring, unsigned(tile), slot);
+    int64_t fast = type.getShape()[type.getFastest()], perPanel = type.panelBytes() / type.elementBytes();
+    int64_t panelBytes = type.getShape()[1 - type.getFastest()] * type.panelBytes();
+    Value first = at[0];
+    for (int64_t panel = 0; panel < fast / perPanel; ++panel) {
+      at[0] = arith::AddIOp::create(b, loc, first, i32(panel * perPanel));
+      Value destination = arith::AddIOp::create(b, loc, base, i32(panel * panelBytes));
+      machine.copyTile(b, loc, destination, tensorMap(ring.maps[tile]), at, full);
+    }
+  }
+  advance(ring);
+  return success();
+}
+
+LogicalResult Lowering::lowerConsume(ConsumeOp op) {
+  Ring &ring = rings[op.getRing()];
+  Value slot = read(ring.slot);
+  machine.waitBarrier(b, loc, slotBarrier(ring, slot, true), read(ring.phase));
+  for (auto [tile, buffer] : llvm::enumerate(op.getBuffers()))
+    define(buffer, {slotAddress(ring, unsigned(tile), slot)});
+  advance(ring);
+  return success();
+}
+
+LogicalResult Lowering::lowerRelease(ReleaseOp op) {
+  Ring &ring = rings[op.getRing()];
+  Value slot = arith::SubIOp::create(b, loc, read(ring.slot), i32(1 + int64_t(op.getAge())));
+  Value negative = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, slot, i32(0));
+  Value wrapped = arith::AddIOp::create(b, loc, slot, i32(ring.stages));
+  Value given = arith::SelectOp::create(b, loc, negative, wrapped, slot);
+  Value first = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, lane(), i32(0));
+  emitIf(first, [&] { machine.arrive(b, loc, slotBarrier(ring, given, false)); });
+  return success();
+}
+
+LogicalResult Lowering::lowerAsyncDot(AsyncDotOp op) {
+  AsyncDot dot;
+  dot.accType = cast<RankedTensorType>(op.getType());
+  dot.numWarps = numWarps;
+  dot.rhsType = cast<BufferType>(op.getRhs().getType());
+  dot.element = dot.rhsType.getElement();
+  dot.rhsAddress = scalar(op.getRhs());
+  if (auto buffer = dyn_cast<BufferType>(op.getLhs().getType())) {
+    dot.lhsType = buffer;
+    dot.lhsAddress = scalar(op.getLhs());
+    dot.lhsShape = buffer.getShape();
+  } else {
+    dot.lhsRegisters = elements(op.getLhs());
+    dot.lhsShape = core::shapeOf(op.getLhs().getType());
+  }
+  dot.accumulator = elements(op.getAccumulator());
+  define(op, machine.emitAsyncDot(b, loc, dot));
+  return success();
+}
+
+LogicalResult Lowering::lowerDotWait(DotWaitOp op) {
+  Elements all = machine.waitDots(b, loc, op.getPending(), flattened(op.getAccumulators()));
+  bind(op.getResults(), all);
+  return success();
+}
+
+LogicalResult Lowering::lowerRoles(RolesOp op) {
+  initialiseRings();
+  unsigned consumerThreads = numWarps << machine.laneBits();
+  Value isConsumer = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, thread(),
+                                           i32(consumerThreads));
+  auto branch = scf::IfOp::create(b, loc, isConsumer, true);
+  auto producerRegisters = kernel->getAttrOfType<IntegerAttr>("simt.producer_registers");
+  auto consumerRegisters = kernel->getAttrOfType<IntegerAttr>("simt.consumer_registers");
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(branch.elseBlock());
+    if (producerRegisters)
+      machine.limitRegisters(b, loc, unsigned(producerRegisters.getInt()), false);
+    Value one = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, thread(), i32(consumerThreads));
+    auto only = scf::IfOp::create(b, loc, one, false);
+    b.setInsertionPointToStart(only.thenBlock());
+    startRings(true);
+    if (failed(lowerBlock(op.getProducer().front())))
+      return failure();
+  }
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  if (consumerRegisters)
+    machine.limitRegisters(b, loc, unsigned(consumerRegisters.getInt()), true);
+  startRings(false);
+  meetingThreads = consumerThreads;
+  if (failed(lowerBlock(op.getConsumer().front())))
+    return failure();
+  meetingThreads = 0;
+  extraWarps = producerWarps;
+  return success();
+}
+
+} // namespace tilery::simt
