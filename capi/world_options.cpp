@@ -145,6 +145,8 @@ static void addWorldKeys(Keys &keys, rt::WorldOptions &options) {
   keys.emplace("heap_bytes", integerKey(options.heapBytes, 1));
   keys.emplace("timeout_s", secondsKey(options.timeoutSeconds));
   keys.emplace("trace", textKey(options.trace));
+  keys.emplace("device", deviceKey(options.device));
+  keys.emplace("shared_heap", flagKey(options.sharedHeap));
 }
 
 InitOptions parseInitOptions(const char *json) {
@@ -169,8 +171,6 @@ rt::WorldOptions parseGroupOptions(const char *json) {
   keys.emplace("seed", optionalIntegerKey(options.seed));
   keys.emplace("delay", flagKey(options.delay));
   keys.emplace("residency", integerKey(options.residency, 0));
-  keys.emplace("device", deviceKey(options.device));
-  keys.emplace("shared_heap", flagKey(options.sharedHeap));
   parseOptions(json, keys);
   if (options.ranks == 0)
     rt::raise(TILERY_CONFIG_ERROR, "option 'ranks' is missing");

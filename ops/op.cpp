@@ -100,6 +100,27 @@ int64_t elements(const tilery_tensor &tensor) {
   return count;
 }
 
+// The processor is asked for on each call of an operator on the host: once is enough.
+static tilery_device_properties propertiesOf(int32_t number) {
+  auto ask = [](int32_t device) {
+    tilery_device_properties properties = {};
+    check(tilery_device_describe(device, &properties));
+    return properties;
+  };
+  static const tilery_device_properties host = ask(0);
+  return number == 0 ? host : ask(number);
+}
+
+tilery_device_properties Call::device() const {
+  for (const tilery_tensor &tensor : tensors) {
+    if (tensor.rank < 0 || !tensor.data)
+      continue;
+    bool byAddress = tensor.device == TILERY_DEVICE_BY_ADDRESS;
+    return propertiesOf(byAddress ? tilery_device_of(tensor.data) : int32_t(tensor.device));
+  }
+  return propertiesOf(0);
+}
+
 Memory memory(const tilery_tensor &tensor) {
   int64_t extent = elements(tensor) ? 1 : 0;
   for (int d = 0; d < tensor.rank && extent; ++d)

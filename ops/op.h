@@ -33,6 +33,9 @@ public:
   /// A LaunchError in the user's words: "matmul: <message>".
   [[noreturn]] void fail(const std::string &message) const;
 
+  /// Where the tensors are, and what that device can do.
+  tilery_device_properties device() const;
+
   // Checks; each names the tensor and both values.
   void needRank(size_t at, int rank) const;
   void needDim(size_t at, int dim, int64_t extent, const char *what) const;

@@ -77,7 +77,8 @@ typedef struct tilery_world tilery_world;
 typedef struct tilery_group tilery_group;
 
 /* Keys: "rank", "size" (both or none), "master_addr", "master_port", "token",
- * "mesh" ([sizes]), "heap_bytes", "timeout_s", "trace" (path). */
+ * "mesh" ([sizes]), "heap_bytes", "timeout_s", "trace" (path), and for one rank "device" and
+ * "shared_heap" as below. */
 TILERY_API tilery_status tilery_world_init(const char *options_json, tilery_world **world);
 
 /* Keys: "ranks" (required), "seed" (integer: reproducible schedule), "delay" (bool:

@@ -37,9 +37,12 @@ def backend(request, monkeypatch):
         require_library()
     if request.param == "cuda":
         require_device()
+        ty.finalize()  # a world of other tests has its memory on the host
         staging.install(monkeypatch, request.param)
     with ty.interpret(request.param == "interpret"):
         yield request.param
+    if request.param == "cuda":
+        ty.finalize()
 
 
 @pytest.fixture

@@ -133,10 +133,20 @@ def _unwrapped(original, name, value):
     return value.argument if isinstance(value, _Moved) else original(name, value)
 
 
+_HEAP_BYTES = 64 << 20
+
+
 def _spawn(original, device, fn, *args, **options):
     for host_only in ("seed", "delay"):
         options.pop(host_only, None)
+    options["heap_bytes"] = options.get("heap_bytes") or _HEAP_BYTES
     return original(fn, *args, device=device, shared_heap=True, **options)
+
+
+def _init(original, device, **options):
+    if options or worlds.current(required=False) is not None:
+        return original(**options)
+    return original(device=device, shared_heap=True, heap_bytes=_HEAP_BYTES)
 
 
 def install(monkeypatch, device: str) -> None:
@@ -154,6 +164,9 @@ def install(monkeypatch, device: str) -> None:
     spawn = functools.partial(_spawn, worlds.spawn, device)
     monkeypatch.setattr(worlds, "spawn", spawn)
     monkeypatch.setattr(ty, "spawn", spawn, raising=False)
+    init = functools.partial(_init, worlds.init, device)
+    monkeypatch.setattr(worlds, "init", init)
+    monkeypatch.setattr(ty, "init", init, raising=False)
 
 
 def lost() -> str:

@@ -6,6 +6,7 @@ Fences and what happens to them, page by page:
 
 * ```python: run in order in one namespace, from a file with the page's line numbers;
 * ```python compiled: the same, but not in the interpreter;
+* ```python gpu: the same, but only where there is a GPU;
 * ```python file=ring.py: written beside them, for commands, and run alone;
 * ```python no-run: only shown;
 * ```sh: lines that start with `$ tilery` run when the tool is built;
@@ -100,10 +101,16 @@ def script(page: Path, backend: str) -> str:
     """The page's snippets as one program with the page's line numbers."""
     lines = [""] * (page.read_text().count("\n") + 1)
     for snippet in snippets(page, "python"):
-        if not snippet.file and (backend == "cpu" or "compiled" not in snippet.marks):
+        if not snippet.file and runs_on(backend, snippet.marks):
             body = snippet.text.splitlines()
             lines[snippet.line:snippet.line + len(body)] = body
     return "\n".join(lines) + "\n"
+
+
+def runs_on(backend: str, marks: list[str]) -> bool:
+    if "gpu" in marks:
+        return backend == "cuda"
+    return backend != "interpret" or "compiled" not in marks
 
 
 @each_page(lambda page: snippets(page, "python"))

@@ -20,7 +20,7 @@ from tilery.interpreter import state
 from tilery.source import Source, lines_of
 
 # Launch keywords that are not parameters: compiler options, and how to launch.
-OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "debug")
+OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "debug", "target")
 LAUNCH_KEYWORDS = ("stream", "timeout", "team", "grid", "warmup")
 _interpret: contextvars.ContextVar = contextvars.ContextVar("tilery_interpret", default=None)
 

@@ -203,7 +203,7 @@ def init(**options):
     in a rank of ty.spawn that rank's world.
 
     Options: rank, size (both or none), master_addr, master_port, token, mesh, heap_bytes,
-    timeout_s, trace. Without them the launcher's variables decide (torchrun, Slurm, MPI); else
+    timeout_s, trace; for one rank device and shared_heap as of ty.spawn. Without them the launcher's variables decide (torchrun, Slurm, MPI); else
     it is a world of one rank. Errors: ConfigError (options), PeerError (a rank is missing).
 
     Example: `ty.init(); print(ty.rank(), ty.num_ranks())`.

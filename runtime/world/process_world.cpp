@@ -55,6 +55,9 @@ std::unique_ptr<World> joinWorld(const JobOptions &jobOptions, WorldOptions opti
   std::optional<Job> job = findJob(jobOptions);
   if (!job || job->size == 1)
     return makeSingleWorld(std::move(options));
+  if (options.device != 0)
+    raise(TILERY_CONFIG_ERROR, "ranks in several processes have their symmetric memory on the host; "
+                               "the option 'device' is for one process");
   options.ranks = job->size;
   return joinProcesses(*job, resolveOptions(std::move(options)));
 }

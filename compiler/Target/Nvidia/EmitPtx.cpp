@@ -118,7 +118,7 @@ Expected<CompiledCode> emitPtx(mlir::ModuleOp module, const NvidiaOptions &optio
     return text.takeError();
   code.object = std::move(*text);
   if (emit.asmText)
-    code.text["asm"] = code.object;
+    code.text["ptx"] = code.object;
   return code;
 }
 

@@ -32,6 +32,8 @@ public:
       : options(options), machine(options.capability) {}
 
   llvm::StringRef name() const override { return "nvidia"; }
+  llvm::StringRef tileStage() const override { return "simt"; }
+  llvm::StringRef assemblyStage() const override { return "ptx"; }
   std::string description() const override;
   void addTilePasses(mlir::OpPassManager &passes) const override;
   void addFinalPasses(mlir::OpPassManager &passes) const override;

@@ -74,15 +74,15 @@ extern "C" int cuModuleUnload(Handle module) {
   return called("cuModuleUnload");
 }
 
-// Bytes of ".param .u64 x" and ".param .align 64 .b8 x[128]".
+// Bytes of ".param .u64 .ptr .align 4 x" and ".param .align 64 .b8 x[128]".
 static std::vector<size_t> parametersOf(const std::string &text, const std::string &name) {
   std::vector<size_t> sizes;
   size_t begin = text.find('(', text.find(".entry " + name));
   std::string list = text.substr(begin, text.find(')', begin) - begin);
-  static const std::regex entry(R"(\.param[^,]*\.[a-z]+(\d+)\s+[\w$%]+(\[(\d+)\])?)");
+  static const std::regex entry(R"(\.param[^,.]*(\.align \d+ )?\.[a-z](\d+)[^,\[]*(\[(\d+)\])?)");
   for (std::sregex_iterator at(list.begin(), list.end(), entry), end; at != end; ++at) {
-    size_t count = (*at)[3].matched ? std::stoul((*at)[3]) : 1;
-    sizes.push_back(std::stoul((*at)[1]) / 8 * count);
+    size_t count = (*at)[4].matched ? std::stoul((*at)[4]) : 1;
+    sizes.push_back(std::stoul((*at)[2]) / 8 * count);
   }
   return sizes;
 }

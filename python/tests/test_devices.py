@@ -1,0 +1,231 @@
+# SPDX-FileCopyrightText: The Tilery authors
+# SPDX-License-Identifier: Apache-2.0
+"""Devices from Python: where a launch goes, arrays of other libraries, code for absent machines.
+
+Without a GPU the driver is a fake library that records launches and runs no kernel; each test is a
+process of its own, because the driver is opened once.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+from backends import require_device, require_library
+from kernel_text import make
+
+import tilery as ty
+from tilery import _capi
+
+PRELUDE = '''
+import ctypes, os, sys
+import numpy as np
+import tilery as ty
+from kernel_text import make
+from tilery import _capi, devices
+
+fake = ctypes.CDLL(os.environ["TILERY_CUDA_LIBRARY"])
+fake.fake_cuda_calls.restype = ctypes.c_char_p
+
+class Launch(ctypes.Structure):
+    _fields_ = [("kernel", ctypes.c_char_p), ("grid", ctypes.c_uint32 * 3),
+                ("threads", ctypes.c_uint32), ("shared_bytes", ctypes.c_uint32),
+                ("cluster", ctypes.c_uint32 * 3), ("stream", ctypes.c_void_p),
+                ("parameters", ctypes.POINTER(ctypes.c_uint8)), ("parameter_bytes", ctypes.c_int32)]
+
+fake.fake_cuda_launch_at.restype = Launch
+
+def last():
+    return fake.fake_cuda_launch_at(fake.fake_cuda_launch_count() - 1)
+
+def pointer(at=0):
+    """The parameter at that byte."""
+    return int.from_bytes(bytes(last().parameters[at:at + 8]), "little")
+
+kernel = make("""@ty.jit
+def kernel(x, y, n):
+    tl.store(x, tl.load(y) + n)
+""")
+x, y = (ty.zeros(64, ty.float32, device="cuda") for _ in range(2))
+
+def message(action):
+    try:
+        action()
+    except ty.Error as error:
+        return f"{type(error).__name__}: {error}"
+'''
+
+
+def fake(code: str, **environment) -> str:
+    """What `code` prints in a process whose GPU is the fake one."""
+    require_library()
+    library = _capi.find().parent / "libfake_cuda.so"
+    if not library.exists():
+        pytest.skip("the fake driver is not built")
+    environment = os.environ | {"TILERY_CUDA_LIBRARY": str(library), "TILERY_INTERPRET": "0",
+                                "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    done = subprocess.run([sys.executable, "-c", PRELUDE + textwrap.dedent(code)], env=environment,
+                          capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_kernel_runs_where_its_arguments_are():
+    assert fake('''
+        kernel[(3, 2)](x, y, 5, num_warps=8, stream=4096)
+        launch = last()
+        print(launch.kernel.decode(), list(launch.grid), launch.threads, launch.stream)
+        print(pointer() == x.address, pointer(8) == y.address)
+        host = np.zeros(4, np.float32)
+        kernel[(1,)](host, host + 2, 5)
+        print(host[0], fake.fake_cuda_launch_count())
+    ''').splitlines() == ["kernel [3, 2, 1] 256 4096", "True True", "7.0 1"]
+
+
+def test_arguments_on_two_devices_are_refused():
+    assert fake('''
+        print(message(lambda: kernel[(1,)](x, np.zeros(4, np.float32), 5)))
+    ''') == ("LaunchError: argument 'x' of 'kernel' is in memory of cuda:0, argument 'y' in memory "
+             "of the host\nhint: copy one of them; a kernel runs where all of its arrays are\n")
+
+
+def test_arrays_of_other_libraries():
+    assert fake('''
+        class Interface:
+            def __init__(self, facts):
+                self.__cuda_array_interface__ = facts
+
+        class Dlpack:
+            def __dlpack_device__(self):
+                return x.__dlpack_device__()
+            def __dlpack__(self, **options):
+                return x.__dlpack__()
+
+        facts = dict(x.__cuda_array_interface__, data=(x.address + 16, False), shape=(60,))
+        for value in (Interface(facts), Dlpack()):
+            kernel[(1,)](value, y, 1)
+            print(pointer() - x.address)
+        print(message(lambda: kernel[(1,)](Interface(dict(facts, typestr="<c8")), y, 1)))
+        print(message(lambda: kernel[(1,)](Interface(dict(facts, data=(4096, False))), y, 1)))
+        print(message(lambda: kernel[(1,)](Interface(dict(facts, data=(x.address, True))), y, 1)))
+    ''').splitlines() == [
+        "16", "0",
+        "LaunchError: argument 'x' has element type <c8, which kernels do not know",
+        "LaunchError: argument 'x' says that 0x1000 is a device's memory, but no device that tilery "
+        "can use has it; see tilery doctor",
+        "LaunchError: argument 'x' of 'kernel' is read-only, but the kernel writes it",
+        "hint: pass a writable copy"]
+
+
+def test_arrays_of_our_own():
+    assert fake('''
+        a = ty.zeros((2, 3), "int32", device="cuda:1").copy_from([[1, 2, 3], [4, 5, 6]])
+        print(a.numpy().tolist(), a.device, a.strides, len(a), a)
+        capsule = a.__dlpack__()
+        del capsule
+        print(message(lambda: ty.zeros(4, "int32", device="cuda:7")))
+        print(message(lambda: ty.zeros(4, None, device="cuda")))
+        fake.fake_cuda_reset()
+        del a
+        print(fake.fake_cuda_calls().decode().split().count("cuMemFree_v2"))
+    ''').splitlines() == [
+        "[[1, 2, 3], [4, 5, 6]] 2 (3, 1) 2 DeviceArray('tensor', int32[2, 3])",
+        "ConfigError: there is no device 'cuda:7': the driver 'cuda' has 2 devices",
+        "LaunchError: 'tensor' needs an element type, such as ty.float32, not None", "1"]
+
+
+def test_machine_code_comes_from_the_cache(tmp_path):
+    code = '''
+        kernel[(1,)](x, y, 5)
+        print(fake.fake_cuda_calls().decode().split().count("cuLinkCreate_v2"))
+    '''
+    os.environ["TILERY_CACHE_DIR"], before = str(tmp_path / "cache"), \
+        os.environ.get("TILERY_CACHE_DIR")
+    try:
+        assert [fake(code), fake(code)] == ["1\n", "0\n"]
+    finally:
+        os.environ.pop("TILERY_CACHE_DIR")
+        if before:
+            os.environ["TILERY_CACHE_DIR"] = before
+
+
+def test_ranks_on_one_device():
+    assert fake('''
+        def body():
+            mine = ty.zeros(4, "float32")
+            mine[1] = 3.0
+            kernel[(1,)](mine, mine, ty.rank())
+            ty.barrier()
+            return mine.numpy().tolist(), mine.__cuda_array_interface__["data"][0] == mine.address
+
+        print(ty.spawn(body, ranks=2, device="cuda", heap_bytes=1 << 20))
+        print(message(lambda: ty.spawn(body, ranks=2, device="cuda", seed=1)))
+    ''').splitlines() == [
+        "[([0.0, 3.0, 0.0, 0.0], True), ([0.0, 3.0, 0.0, 0.0], True)]",
+        "ConfigError: a world on a device has no seed and no delay: the device chooses its schedule"]
+
+
+def test_doctor_lists_devices():
+    report = json.loads(fake('print(_capi.text_from("doctor"))'))
+    nvidia = next(target for target in report["targets"] if target["name"] == "nvidia")
+    assert nvidia["found"] and [d["name"] for d in nvidia["devices"]] == ["Fake GPU 0", "Fake GPU 1"]
+    assert nvidia["devices"][0]["target"] == "sm_90a"
+    assert nvidia["devices"][0]["processors"] == 132
+
+
+def test_code_for_a_machine_that_is_not_there(compiled):
+    kernel = make("@ty.jit\ndef kernel(x):\n    tl.store(x, 1.0)\n")
+    x = np.zeros(4, np.float32)
+    text = kernel.warmup(x, target="sm_90a")["ptx"]
+    assert ".target sm_90a" in text and ".entry kernel" in text
+    assert kernel.ir["core"] and kernel.ir["simt"]
+    metadata = json.loads(kernel.asm["metadata"])
+    assert metadata["threads"] == 128 and metadata["cluster"] == [1, 1, 1]
+    with pytest.raises(ty.ConfigError, match="a kernel has the stages core, simt, llvm, ptx and "
+                                             "metadata, not 'asm'"):
+        kernel.asm["asm"]
+    with pytest.raises(ty.LaunchError, match="was compiled for '.*' with the option 'target', which "
+                                             "only compiles"):
+        kernel[(1,)](x, target="sm_90a")
+    with pytest.raises(ty.ConfigError, match="there is no target 'sm_9'; the targets are cpu, "):
+        kernel.warmup(x, target="sm_9")
+
+
+def test_without_a_gpu_the_reason_is_said(compiled):
+    done = subprocess.run(
+        [sys.executable, "-c", "import tilery as ty; ty.zeros(4, 'int32', device='cuda')"],
+        env=os.environ | {"TILERY_CUDA_LIBRARY": "none",
+                          "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+        capture_output=True, text=True, timeout=60)
+    assert "driver 'cuda' cannot be used here: switched off by TILERY_CUDA_LIBRARY=none" in done.stderr
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_an_assertion_on_the_device_names_line_and_instance(check):
+    require_device()
+    code = f'''
+import tilery as ty
+from kernel_text import make
+kernel = make("""@ty.jit
+def kernel(x):
+    tl.device_assert(tl.program_id(0) != 3, "three is not allowed")
+    tl.store(x, 1)
+""")
+x = ty.zeros(4, "int32", device="cuda")
+kernel[(2,)](x)
+ty.synchronize()
+try:
+    kernel[(5,)](x, debug=True)
+    {"raise SystemExit('no error')" if check else "ty.synchronize()"}
+except ty.LaunchError as error:
+    print(error)
+'''
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120,
+                          env=os.environ | {"TILERY_CHECK": str(int(check)), "TILERY_INTERPRET": "0",
+                                            "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)})
+    assert "three is not allowed" in done.stdout, done.stdout + done.stderr
+    assert "kernel 'kernel', program instance (3, 0, 0)" in done.stdout
