@@ -318,6 +318,9 @@ private:
                                      Block::iterator(roles));
     for (Operation *produce : produces)
       produce->erase();
+    for (Group &group : groups)
+      if (group.block == &body)
+        group.block = consumer;
     for (auto [ring, group] : llvm::enumerate(groups))
       consume(unsigned(ring), group);
     for (core::DotOp dot : dots)
