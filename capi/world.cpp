@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Worlds, symmetric memory and error messages of the C interface.
 #include "capi/world.h"
+#include "runtime/launch/device_failures.h"
 
 #include "capi/error.h"
 #include "runtime/world/idle_wait.h"
@@ -85,6 +86,7 @@ tilery_status tilery_world_leave(tilery_world *world) {
       return leaveTeam(*world);
     world->gate->leaving = true;
     std::unique_lock lastCall(world->gate->users);
+    rt::leaveDevice(*world->world);
     world->world->finalize();
   });
 }

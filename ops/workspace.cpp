@@ -31,9 +31,15 @@ Kept &kept() {
 
 } // namespace
 
+static bool holds(World &world, const void *memory, const uint64_t (&cookie)[2]) {
+  uint64_t seen[2] = {};
+  check(tilery_get(world.handle(), seen, memory, sizeof(seen), world.rank()));
+  return std::memcmp(seen, cookie, sizeof(seen)) == 0;
+}
+
 bool Workspace::serves(World &world, const WorkspaceNeed &need) const {
   return base && tilery_symmetric_contains(world.handle(), base, size_t(bytes)) &&
-         std::memcmp(base, cookie, sizeof(cookie)) == 0 && stageBytes >= need.stageBytes &&
+         holds(world, base, cookie) && stageBytes >= need.stageBytes &&
          resultBytes >= need.resultBytes;
 }
 
@@ -63,7 +69,8 @@ void Workspace::allocate(World &world, const WorkspaceNeed &need) {
   std::random_device random;
   for (uint64_t &word : cookie)
     word = uint64_t(random()) << 32 | random() | 1;
-  std::memcpy(base, cookie, sizeof(cookie));
+  // Through the world: the memory may be a device's.
+  check(tilery_put(world.handle(), base, cookie, sizeof(cookie), world.rank()));
 }
 
 Workspace &workspace(World &world, const WorkspaceNeed &need) {
@@ -79,7 +86,7 @@ Workspace &workspace(World &world, const WorkspaceNeed &need) {
     return *entry;
   bool alive = entry->base &&
                tilery_symmetric_contains(world.handle(), entry->base, size_t(entry->bytes)) &&
-               std::memcmp(entry->base, entry->cookie, sizeof(entry->cookie)) == 0;
+               holds(world, entry->base, entry->cookie);
   if (alive) { // too small: all ranks see the same sizes
     check(tilery_symmetric_free(world.handle(), entry->base));
     entry->base = nullptr;

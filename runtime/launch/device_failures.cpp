@@ -18,6 +18,7 @@ struct Page {
   static constexpr size_t Size = 64;
   tilery_gpu_failure *records = nullptr;
   std::array<const DeviceKernel *, Size> owners = {};
+  std::array<const void *, Size> domains = {};
 };
 
 /// Only grows, so that launches read it without a lock.
@@ -25,7 +26,7 @@ class Board {
 public:
   static constexpr size_t MaxPages = 4096;
 
-  tilery_gpu_failure *add(hal::DeviceRef where, const DeviceKernel &owner) {
+  tilery_gpu_failure *add(hal::DeviceRef where, const DeviceKernel &owner, const void *domain) {
     std::lock_guard lock(mutex);
     size_t index = count.load(std::memory_order_relaxed);
     if (index == MaxPages * Page::Size)
@@ -38,6 +39,7 @@ public:
       page = std::move(fresh);
     }
     page->owners[index % Page::Size] = &owner;
+    page->domains[index % Page::Size] = domain;
     // release: pairs with the acquire in size(); the page is complete.
     count.store(index + 1, std::memory_order_release);
     return page->records + index % Page::Size;
@@ -48,6 +50,11 @@ public:
     tilery_gpu_failure &record = page.records[index % Page::Size];
     if (hasFailed(record)) [[unlikely]]
       raiseFailure(world, record, *page.owners[index % Page::Size]);
+  }
+  void forget(const void *domain) {
+    for (size_t i = 0; i < size(); ++i)
+      if (Page &page = *pages[i / Page::Size]; page.domains[i % Page::Size] == domain)
+        page.records[i % Page::Size] = {};
   }
   size_t nextIndex() { return next.fetch_add(1, std::memory_order_relaxed) % size(); }
 
@@ -63,8 +70,9 @@ Board &board() {
 }
 } // namespace
 
-tilery_gpu_failure *makeFailureRecord(hal::DeviceRef where, const DeviceKernel &owner) {
-  return board().add(where, owner);
+tilery_gpu_failure *makeFailureRecord(hal::DeviceRef where, const DeviceKernel &owner,
+                                      const void *domain) {
+  return board().add(where, owner, domain);
 }
 
 void checkNextRecord(World *world) {
@@ -154,6 +162,16 @@ void raiseFailure(World *world, tilery_gpu_failure &record, const DeviceKernel &
     world->failWith(error);
   world->domain->fail(world->seat(taken.rank), error.kind, error.message);
   world->domain->raiseFailure(world->seat());
+}
+
+void leaveDevice(World &world) {
+  if (!world.deviceStream() || !world.whole())
+    return;
+  if (!world.domain->failed())
+    return synchronize(&world, 0);
+  auto [driver, device] = world.domain->device;
+  driver->synchronize(device, world.deviceStream());
+  board().forget(world.domain.get());
 }
 
 } // namespace tilery::rt

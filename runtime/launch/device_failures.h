@@ -14,8 +14,10 @@ namespace tilery::rt {
 class World;
 class DeviceKernel;
 
-/// A zeroed record that the device can write. `owner` explains what is found in it.
-tilery_gpu_failure *makeFailureRecord(hal::DeviceRef where, const DeviceKernel &owner);
+/// A zeroed record that the device can write. `owner` explains what is found in it, `domain` is
+/// the world's, or null.
+tilery_gpu_failure *makeFailureRecord(hal::DeviceRef where, const DeviceKernel &owner,
+                                      const void *domain);
 
 inline bool hasFailed(const tilery_gpu_failure &record) {
   // acquire: pairs with the system-scope release of the failing instance.
@@ -30,5 +32,9 @@ void raiseFailure(World *world, tilery_gpu_failure &record, const DeviceKernel &
 void checkNextRecord(World *world);
 /// Looks at all records.
 void checkAllRecords(World *world);
+
+/// Before a rank leaves a world on a device: waits for its grids and raises what failed in them.
+/// After a failure of the world it only waits, and late failures are forgotten.
+void leaveDevice(World &world);
 
 } // namespace tilery::rt

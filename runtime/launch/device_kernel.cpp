@@ -74,7 +74,7 @@ tilery_gpu_failure *DeviceKernel::recordFor(const World *world) {
   for (auto &[owner, record] : records)
     if (owner == domain)
       return record;
-  records.emplace_back(domain, makeFailureRecord(where, *this));
+  records.emplace_back(domain, makeFailureRecord(where, *this, domain));
   return records.back().second;
 }
 

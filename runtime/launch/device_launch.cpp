@@ -56,6 +56,10 @@ static void checkLaunch(World *world, DeviceKernel &kernel, const Grid &grid) {
     checkHeap(*world, kernel);
   if (kernel.image.suspends)
     checkResident(world, kernel, grid);
+  if (kernel.image.communicates && world->size() > 1 && knobs().check) {
+    int64_t extents[3] = {grid.x, grid.y, grid.z};
+    world->agreeOnLaunch(kernel.image.name, extents);
+  }
 }
 
 namespace {

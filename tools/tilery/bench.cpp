@@ -60,10 +60,41 @@ static Json benchGathered(int ranks, int64_t m, int64_t n, int64_t k) {
   return measured;
 }
 
+// An empty kernel with one array, launched over and over.
+static Json benchLaunch(int32_t device) {
+  constexpr int Batches = 50, Batch = 200;
+  constexpr size_t Bytes = 64;
+  tilery_device_properties properties;
+  check(tilery_device_describe(device, &properties));
+  void *data = nullptr;
+  check(tilery_device_allocate(device, Bytes, &data));
+  Kernel kernel = Kernel::fromText("empty.py", "import tilery as ty\n@ty.jit\ndef empty(x):\n    pass\n",
+                                   "empty");
+  Memory x{data, TILERY_FP32, Bytes, false, uint32_t(device)};
+  kernel.launch({}, x); // compiles
+  std::vector<double> times;
+  for (int batch = 0; batch < Batches; ++batch) {
+    check(tilery_synchronize(nullptr, device));
+    auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < Batch; ++i)
+      kernel.launch({}, x);
+    std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+    times.push_back(taken.count() / Batch);
+  }
+  check(tilery_synchronize(nullptr, device));
+  check(tilery_device_release(device, data, Bytes));
+  std::nth_element(times.begin(), times.begin() + Batches / 2, times.end());
+  fmt::print("{:<34} {:>9.2f} us\n", fmt::format("launch on {}", properties.name),
+             times[Batches / 2] * 1e6);
+  return {{"name", fmt::format("launch on {}", properties.name)}, {"seconds", times[Batches / 2]}};
+}
+
 int benchCommand(const std::string &output) {
   try {
     Json results = {benchMatmul(512), benchMatmul(1024), benchGathered(2, 512, 512, 512),
                     benchGathered(4, 512, 512, 512)};
+    for (int32_t device = 0; device <= tilery_device_count(); ++device)
+      results.push_back(benchLaunch(device));
     if (output.empty())
       return 0;
     std::ofstream file(output);

@@ -47,6 +47,7 @@ enum JitOption {
   InfoLogBytes = 4,
   ErrorLog = 5,
   ErrorLogBytes = 6,
+  LogVerbose = 12,
 };
 inline constexpr int JitInputPtx = 1;
 inline constexpr unsigned StreamNonBlocking = 1;

@@ -27,7 +27,7 @@ namespace {
 class Linker {
 public:
   Linker() {
-    check(api().linkCreate(4, options, values, &handle), "cuLinkCreate");
+    check(api().linkCreate(5, options, values, &handle), "cuLinkCreate");
   }
   ~Linker() { api().linkDestroy(handle); }
   Linker(const Linker &) = delete;
@@ -52,9 +52,10 @@ public:
 private:
   static constexpr size_t LogBytes = 8192;
   char infoLog[LogBytes] = "", errorLog[LogBytes] = "";
-  int options[4] = {InfoLog, InfoLogBytes, ErrorLog, ErrorLogBytes};
-  void *values[4] = {infoLog, reinterpret_cast<void *>(LogBytes), errorLog,
-                     reinterpret_cast<void *>(LogBytes)};
+  int options[5] = {InfoLog, InfoLogBytes, ErrorLog, ErrorLogBytes, LogVerbose};
+  void *values[5] = {infoLog, reinterpret_cast<void *>(LogBytes), errorLog,
+                     reinterpret_cast<void *>(LogBytes),
+                     reinterpret_cast<void *>(uintptr_t(logEnabled(LogLevel::Debug)))};
   Handle handle = nullptr;
 };
 } // namespace

@@ -28,7 +28,7 @@ static int attribute(DeviceAttribute which, Device device) {
 static int32_t ptxVersion(int driver) {
   static constexpr struct {
     int driver, ptx;
-  } table[] = {{13010, 91}, {13000, 90}, {12090, 88}, {12080, 87}, {12070, 86}, {12050, 85},
+  } table[] = {{13020, 92}, {13010, 91}, {13000, 90}, {12090, 88}, {12080, 87}, {12070, 86}, {12050, 85},
                {12040, 84}, {12030, 83}, {12020, 82}, {12010, 81}, {12000, 80}};
   for (auto [from, version] : table)
     if (driver >= from)
@@ -103,12 +103,18 @@ const DeviceProperties &CudaDriver::properties(int device) const {
 }
 
 int CudaDriver::deviceOf(const void *address) const {
-  unsigned type = 0;
+  unsigned type = 0, managed = 0;
   int ordinal = -1;
-  char managed = 0;
   Address at = addressOf(address);
+  if (at == 0)
+    return -1;
+  Result result = api().pointerGetAttribute(&type, MemoryType, at);
+  if (result == InvalidContext) { // of a thread that has used no device yet
+    check(api().contextSetCurrent(opened(0).context), "cuCtxSetCurrent");
+    result = api().pointerGetAttribute(&type, MemoryType, at);
+  }
   // Memory that the driver has never seen is an error to it: the host's.
-  if (at == 0 || api().pointerGetAttribute(&type, MemoryType, at) != Success)
+  if (result != Success)
     return -1;
   api().pointerGetAttribute(&managed, IsManaged, at);
   if (type != MemoryTypeDevice && !managed)

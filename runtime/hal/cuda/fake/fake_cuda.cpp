@@ -151,7 +151,7 @@ extern "C" int cuPointerGetAttribute(void *data, int which, Address memory) {
   if (memory >= begin + allocation.bytes)
     return InvalidValue;
   if (which == IsManaged)
-    *static_cast<char *>(data) = 0;
+    *static_cast<unsigned *>(data) = 0;
   else
     *static_cast<int *>(data) = which == MemoryType ? int(MemoryTypeDevice) : allocation.device;
   return Success;
