@@ -30,6 +30,10 @@ TEST(WorldInterface, OptionsAreChecked) {
             "option 'ranks' is -2, it must be a positive whole number");
   EXPECT_EQ(createError(R"({"ranks": 2, "mesh": [2, 2]})"),
             "mesh [2, 2] has 4 ranks, the world has 2");
+  EXPECT_EQ(createError(R"({"ranks": 2, "device": 3})"),
+            "option 'device' is 3, it must be the name of a device, such as \"cpu\" or \"cuda:1\"");
+  EXPECT_EQ(createError(R"({"ranks": 2, "device": "cudo"})"),
+            "there is no driver 'cudo'; did you mean 'cuda'?");
   EXPECT_EQ(createError("[2]"), "the options are [2], they must be a JSON object");
   EXPECT_EQ(createError("{").substr(0, 24), "the options are not JSON");
   tilery_world *world = nullptr;

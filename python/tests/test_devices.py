@@ -229,3 +229,37 @@ except ty.LaunchError as error:
                                             "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)})
     assert "three is not allowed" in done.stdout, done.stdout + done.stderr
     assert "kernel 'kernel', program instance (3, 0, 0)" in done.stdout
+
+
+def test_tensors_take_the_quick_way_to_the_current_stream():
+    """The launch path's own reading of torch's tensors, with a class that behaves like one."""
+    assert fake('''
+        class Tensor:
+            dtype = "torch.float32"
+            def __init__(self, address, device=0):
+                self.address, self.device = address, device
+            def data_ptr(self):
+                return self.address
+            def get_device(self):
+                return self.device
+
+        launcher = _capi.launcher()
+        launcher.register_tensors((Tensor,), {"torch.float32": 11}, lambda index: 4096 + index,
+                                  devices.number("cuda"))
+        a, b = Tensor(x.address), Tensor(y.address)
+        kernel[(1,)](a, b, 5)
+        print(last().stream, pointer() == x.address, pointer(8) == y.address)
+        kernel[(1,)](a, b, 5, stream=64)
+        print(last().stream)
+        kernel[(1,)](x, y, 5)
+        print(last().stream)
+        other = ty.zeros(4, "float32", device="cuda:1")
+        print(message(lambda: kernel[(1,)](a, other, 5)).splitlines()[0])
+        a.dtype = "torch.complex64"
+        print(message(lambda: kernel[(1,)](a, b, 5)))
+    ''').splitlines() == [
+        "4096 True True", "64", "4096",
+        "LaunchError: argument 'x' of 'kernel' is in memory of cuda:0, argument 'y' in memory of "
+        "cuda:1",
+        "LaunchError: argument 'x' is a Tensor; a kernel takes numbers, arrays (NumPy, DLPack, "
+        "torch), tilery tensors, and constants for tl.constexpr parameters"]

@@ -7,6 +7,7 @@ Devices have numbers: 0 is the host, 1 and up are the accelerators found (tilery
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import math
@@ -53,12 +54,20 @@ def synchronize() -> None:
     _capi.call("synchronize", world.handle if native else None, 0)
 
 
-def use_stream(device: int) -> None:
-    """Lets launches of this thread that name no stream follow torch's current one."""
-    from tilery.interop import torch as interop
-
-    stream = interop.current_stream(device) if device and "torch" in sys.modules else 0
-    _capi.library().tilery_stream_use(stream)
+@contextlib.contextmanager
+def following_torch(device: int):
+    """Launches within that name no stream go to torch's current one on the device."""
+    stream = 0
+    if device and "torch" in sys.modules:
+        from tilery.interop import torch as interop
+        stream = interop.current_stream(device)
+    if stream:
+        _capi.library().tilery_stream_use(stream)
+    try:
+        yield
+    finally:
+        if stream:
+            _capi.library().tilery_stream_use(0)
 
 
 def is_on_device(value) -> bool:

@@ -50,9 +50,9 @@ def call(name: str, *tensors, team=None, **options) -> None:
                           "team=ty.init() means all ranks")
     if world is not None and world.kind != "native":
         raise LaunchError(f"ops.{name} cannot run in an interpreted world")
-    devices.use_stream(max((record.device for record in records), default=0))
-    _capi.call("op_call", name.encode(), world.handle if world is not None else None, records,
-               len(tensors), _capi.encode(options))
+    with devices.following_torch(max((record.device for record in records), default=0)):
+        _capi.call("op_call", name.encode(), world.handle if world is not None else None, records,
+                   len(tensors), _capi.encode(options))
     del keep
 
 
