@@ -7,6 +7,7 @@
 #include "compiler/Dialect/Core/Transforms/Passes.h"
 #include "compiler/Dialect/Device/IR/Device.h"
 #include "compiler/Target/Registry.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -31,6 +32,8 @@ void addCorePasses(OpPassManager &passes) {
   passes.addPass(createCanonicalizerPass());
   // One definition for equal offsets and masks: later passes compare them by identity.
   passes.addPass(createCSEPass());
+  // Folds comparisons that the ranges of program ids decide: a step by num_programs is not 0.
+  passes.addPass(arith::createIntRangeOptimizationsPass());
   // After CSE, which makes the loop's pointer chains visible; before hoisting, which then
   // finds the tiles of offsets invariant.
   passes.addPass(core::createScalarizeCarriedOffsets());

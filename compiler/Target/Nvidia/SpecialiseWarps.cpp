@@ -111,10 +111,12 @@ private:
   static bool isSupported(core::DotOp dot) {
     auto lhs = cast<RankedTensorType>(dot.getLhs().getType());
     auto acc = cast<RankedTensorType>(dot.getAccumulator().getType());
-    Type element = lhs.getElementType();
-    bool half = element.isBF16() || element.isF16();
-    return lhs.getRank() == 2 && half && acc.getElementType().isF32();
+    Type element = lhs.getElementType(), sum = acc.getElementType();
+    bool floats = (isHalf(element) || isa<Float8E4M3FNType, Float8E5M2Type>(element)) && sum.isF32();
+    return lhs.getRank() == 2 && (floats || (element.isInteger(8) && sum.isInteger(32)));
   }
+
+  static bool isHalf(Type element) { return element.isBF16() || element.isF16(); }
 
   // What the instruction takes: groups of 64 rows, columns in steps of 8 up to 256, depth of 32 bytes.
   bool fitsInstruction(core::DotOp dot, const BufferType &rhs) {
@@ -162,9 +164,11 @@ private:
       return false;
     Load load{operand.load, *access, bufferType(operand.load, *access)};
     BufferType seen = operand.transposed ? transposed(load.type) : load.type;
-    // Rows (columns) that lie contiguously need whole panels of 128 bytes.
+    // Rows (columns) that lie contiguously need whole panels of 128 bytes, and 16-bit elements.
     bool depthFastest = seen.getFastest() == (isRhs ? 0u : 1u);
-    if (!fitsCopies(load) || (!depthFastest && load.type.panelBytes() != 128) ||
+    if (!depthFastest && (!isHalf(load.type.getElement()) || load.type.panelBytes() != 128))
+      return false;
+    if (!fitsCopies(load) ||
         (isRhs && !fitsInstruction(dot, seen)))
       return false;
     if (!groupOf.contains(operand.load)) {

@@ -92,10 +92,32 @@ LogicalResult Lowering::lowerAtomic(Operation *op, Value pointer, Value mask,
   return success();
 }
 
+// Floats are ordered by their bits: -NaN, -inf, ..., -0, 0, ..., inf, NaN. A value without a sign
+// bit compares as a signed integer, one with it as an unsigned one in the other direction.
+Value Lowering::emitFloatExtreme(core::AtomicRMWOp op, Value address, Value value) {
+  bool isMax = op.getKind() == core::AtomicKind::FMax;
+  Type type = value.getType(), integer = integerOfBits(type.getIntOrFloatBitWidth());
+  Value bits = bitcast(value, integer);
+  Value negative = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, bits, zero(integer));
+  auto update = [&](LLVM::AtomicBinOp operation) {
+    return [this, op, address, bits, operation]() mutable -> Value {
+      return LLVM::AtomicRMWOp::create(b, loc, operation, address, bits,
+                                       ordering(op.getSemantic()), machine.syncScope(op.getScope()));
+    };
+  };
+  Value before = emitIf(negative, integer,
+                        update(isMax ? LLVM::AtomicBinOp::umin : LLVM::AtomicBinOp::umax),
+                        update(isMax ? LLVM::AtomicBinOp::max : LLVM::AtomicBinOp::min));
+  return bitcast(before, type);
+}
+
 LogicalResult Lowering::lowerAtomicRMW(core::AtomicRMWOp op) {
+  bool isExtreme = op.getKind() == core::AtomicKind::FMax || op.getKind() == core::AtomicKind::FMin;
   return lowerAtomic(op, op.getPointer(), op.getMask(), op.getSemantic(),
                      [&](Value address, unsigned r) -> Value {
                        Value value = elements(op.getValue())[r];
+                       if (isExtreme)
+                         return emitFloatExtreme(op, address, value);
                        return LLVM::AtomicRMWOp::create(b, loc, binary(op.getKind()), address, value,
                                                         ordering(op.getSemantic()),
                                                         machine.syncScope(op.getScope()));

@@ -118,6 +118,7 @@ private:
   LogicalResult lowerStore(core::StoreOp op);
   LogicalResult lowerAtomicRMW(core::AtomicRMWOp op);
   LogicalResult lowerAtomicCAS(core::AtomicCASOp op);
+  Value emitFloatExtreme(core::AtomicRMWOp op, Value address, Value value);
   LogicalResult lowerAtomic(Operation *op, Value pointer, Value mask,
                             core::MemorySemantic semantic,
                             llvm::function_ref<Value(Value address, unsigned r)> emit);

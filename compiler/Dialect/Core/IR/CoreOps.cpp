@@ -4,6 +4,7 @@
 #include "compiler/Dialect/Core/IR/Core.h"
 
 #include "mlir/IR/Matchers.h"
+#include "mlir/IR/PatternMatch.h"
 
 using namespace mlir;
 using namespace tilery::core;
@@ -18,6 +19,26 @@ static bool sameShape(Type a, Type b) { return shapeOf(a) == shapeOf(b); }
 // Equal but for encodings.
 static bool sameTile(Type a, Type b) {
   return sameShape(a, b) && getElementTypeOrSelf(a) == getElementTypeOrSelf(b);
+}
+
+// A grid has at most 2^31 - 1 instances along an axis, and one that runs has at least one.
+static ConstantIntRanges gridRange(int64_t least) {
+  return ConstantIntRanges::fromSigned(APInt(32, uint64_t(least)), APInt::getSignedMaxValue(32));
+}
+
+void ProgramIdOp::inferResultRanges(ArrayRef<ConstantIntRanges>, SetIntRangeFn set) {
+  set(getResult(), gridRange(0));
+}
+
+void NumProgramsOp::inferResultRanges(ArrayRef<ConstantIntRanges>, SetIntRangeFn set) {
+  set(getResult(), gridRange(1));
+}
+
+LogicalResult AssertOp::canonicalize(AssertOp op, PatternRewriter &rewriter) {
+  if (!matchPattern(op.getCondition(), m_One()))
+    return failure();
+  rewriter.eraseOp(op);
+  return success();
 }
 
 LogicalResult RangeOp::verify() {

@@ -11,7 +11,8 @@ class Core_Op<string mnemonic, list<Trait> traits = []> : Op<Core_Dialect, mnemo
 
 //===-- Programming model ---------------------------------------------------------------===//
 
-class Core_ProgramOp<string mnemonic> : Core_Op<mnemonic, [Pure]> {
+class Core_ProgramOp<string mnemonic> : Core_Op<mnemonic, [Pure,
+    DeclareOpInterfaceMethods<InferIntRangeInterface, ["inferResultRanges"]>]> {
   let arguments = (ins ConfinedAttr<I32Attr, [IntNonNegative, IntMaxValue<2>]>:$axis);
   let results = (outs I32:$result);
   let assemblyFormat = "$axis attr-dict `:` type($result)";
@@ -283,6 +284,7 @@ def Core_AssertOp : Core_Op<"assert", [MemoryEffects<[MemWrite]>]> {
   let summary = "fail the launch when any element of the condition is 0";
   let arguments = (ins Core_TileOrScalar:$condition, StrAttr:$message);
   let assemblyFormat = "$condition `,` $message attr-dict `:` type($condition)";
+  let hasCanonicalizeMethod = 1;
 }
 
 def Core_DebugBarrierOp : Core_Op<"debug_barrier", [MemoryEffects<[MemWrite]>]> {
