@@ -110,7 +110,7 @@ TILERY_API void tilery_world_destroy(tilery_world *world);
  * 0, the world fails and the call ends with a TILERY_LAUNCH_ERROR. For hosts that handle signals
  * outside the signal handler. Null: nobody is asked. */
 TILERY_API void tilery_set_interrupt_check(int (*check)(void));
-/* Host barrier over all ranks. timeout_s < 0: the world's timeout; 0: none. */
+/* Host barrier over all ranks, on a device after their launches so far. timeout_s < 0: the world's timeout; 0: none. */
 TILERY_API tilery_status tilery_world_barrier(tilery_world *world, double timeout_s);
 /* Collective: every rank gets all ranks' `bytes` bytes, in rank order, in `received`
  * (size * bytes). The host side uses it to agree on shapes, options and winners. */

@@ -73,7 +73,7 @@ class Stage:
         if array.device or span is None:
             return array
         return arguments.ArrayArgument(array.low - span.low + span.copy, array.nbytes, array.offset,
-                                       array.dtype, array.writable, array.symmetric, array,
+                                       array.dtype, array.writable, array.symmetric, None,
                                        self.pool.device)
 
     def finish(self) -> None:

@@ -51,7 +51,7 @@ KNOBS = {
     ),
     "TILERY_CHECK": Knob(
         bool, False,
-        "Check at each launch that all ranks launch the same grid, at a cost.",
+        "Check at each launch that all ranks launch the same grid; on GPUs wait for each launch.",
     ),
     "TILERY_SEED": Knob(
         int, -1,

@@ -219,7 +219,7 @@ TEST_F(DeviceLaunch, ALostDeviceNamesTheKernel) {
   Error error = errorOf([&] { synchronize(nullptr, 1); });
   EXPECT_EQ(error.message, "kernel 'culprit' or one before it ended in CUDA_ERROR_ILLEGAL_ADDRESS "
                            "(fake), seen by cuCtxSynchronize\nhint: the device is lost to this "
-                           "process; run it again with TILERY_CHECK=1 to find the access");
+                           "process; run it again with TILERY_CHECK=1 to find the kernel");
 }
 
 TEST_F(DeviceLaunch, NothingWaitsWhileAStreamIsCaptured) {

@@ -102,7 +102,14 @@ void World::collective(CollectiveHeader header, const void *payload, size_t byte
   checkAgreement(header);
 }
 
+// Launches on a device return before their grids have run.
+void World::awaitLaunches() const {
+  if (hal::Stream stream = deviceStream())
+    domain->device.driver->synchronize(domain->device.device, stream);
+}
+
 void World::barrier(double timeout) {
+  awaitLaunches();
   collective(makeHeader(CollectiveKind::Barrier), nullptr, 0, timeout);
 }
 
@@ -170,6 +177,7 @@ void World::free(void *pointer) {
   if (!object || object->team != number)
     raise(TILERY_LAUNCH_ERROR, "{} is not the start of a symmetric object of {}",
           static_cast<const void *>(pointer), rankText());
+  awaitLaunches(); // nobody's grid uses it once all ranks are here
   collective(makeHeader(CollectiveKind::Free, object->label, offset), nullptr, 0);
   // Nobody uses it any more, and it is zero again before anybody can get it: allocate() is a
   // collective that we have yet to reach.

@@ -146,6 +146,7 @@ private:
   void waitOn(const HostWait &wait);
   void waitOnDevice(const Predicate &predicate, double timeout);
   void requireReachableHeaps() const;
+  void awaitLaunches() const;
   void waitIdly(const HostWait &wait);
   void collective(CollectiveHeader header, const void *payload, size_t bytes, double timeout = -1);
   void arrive(double timeout, const std::string &what);

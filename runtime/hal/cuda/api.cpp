@@ -106,7 +106,7 @@ void fail(Result result, const char *call, std::string_view about) {
   if (result >= FirstLaunchFailure && result <= LastLaunchFailure)
     raise(TILERY_LAUNCH_ERROR,
           "kernel '{}' or one before it ended in {}, seen by {}{}\nhint: the device is lost to "
-          "this process; run it again with TILERY_CHECK=1 to find the access",
+          "this process; run it again with TILERY_CHECK=1 to find the kernel",
           lastKernel(), describe(result), call, during);
   raise(result == OutOfMemory ? TILERY_LAUNCH_ERROR : TILERY_INTERNAL_ERROR,
         "{} failed{}: {}", call, during, describe(result));
