@@ -37,9 +37,10 @@ std::string renderAt(mlir::Location location, const SourceText &source, const ch
     return renderDiagnostic({}, severity, message);
   SourceText elsewhere{place.getFilename().str(), 1, ""};
   bool here = place.getFilename() == source.file;
+  int indent = here ? source.indent : 0;
   SourceRange range{here ? &source : &elsewhere, int(place.getStartLine()),
-                    int(place.getStartColumn()), int(place.getEndLine()),
-                    int(place.getEndColumn())};
+                    int(place.getStartColumn()) - indent, int(place.getEndLine()),
+                    int(place.getEndColumn()) - indent};
   return renderDiagnostic(range, severity, message);
 }
 
@@ -63,11 +64,12 @@ private:
 
 /// Generated core + device IR with its context.
 struct Generated {
-  Generated(const tilery_function &function, const std::vector<frontend::ParameterSpec> &specs)
+  Generated(const tilery_function &function, const std::vector<frontend::ParameterSpec> &specs,
+            frontend::Checks checks)
       : source(function.value.module->sourceText()), context(registry(), mlir::MLIRContext::Threading::DISABLED),
         diagnostics(context, source) {
     context.loadAllAvailableDialects();
-    frontend::GeneratedKernel generated = frontend::generateKernel(context, function.value, specs);
+    frontend::GeneratedKernel generated = frontend::generateKernel(context, function.value, specs, checks);
     module = std::move(generated.module);
     for (const std::string &warning : generated.warnings)
       rt::warn(warning);
@@ -125,7 +127,8 @@ std::string textAt(const SourceText &source, const SourceSite &site) {
   if (site.file != source.file)
     return {};
   llvm::StringRef line(source.line(site.line));
-  return line.drop_front(std::min<size_t>(std::max(site.column - 1, 0), line.size())).rtrim().str();
+  size_t begin = size_t(std::max(site.column - 1 - source.indent, 0));
+  return line.drop_front(std::min(begin, line.size())).rtrim().str();
 }
 
 // Arguments of the function are the run-time parameters in order.
@@ -204,7 +207,8 @@ std::unique_ptr<tilery_kernel> capi::compileKernel(const tilery_function &functi
   kernel->function = &function;
   kernel->specs = std::move(specs);
   kernel->target = &target;
-  Generated generated(function, kernel->specs);
+  kernel->checks = machine.checks;
+  Generated generated(function, kernel->specs, kernel->checks);
   kernel->key = cacheKey(printWithPlaces(*generated.module), target);
   findWritten(*kernel, *generated.module);
   std::optional<CompiledCode> code = loadCached(kernel->key);
@@ -258,7 +262,7 @@ const std::string &capi::kernelText(tilery_kernel &kernel, const std::string &st
               fmt::join(stages, ", "), stage);
   if (kernel.texts[stage].empty()) {
     CompiledCode code =
-        Generated(*kernel.function, kernel.specs).compile(*kernel.target, {stages});
+        Generated(*kernel.function, kernel.specs, kernel.checks).compile(*kernel.target, {stages});
     for (auto &[name, text] : code.text)
       kernel.texts[name] = std::move(text);
   }

@@ -34,6 +34,7 @@ struct tilery_kernel {
   std::string key; // of the disk cache
   bool cached = false;
   const tilery::Target *target = nullptr;
+  tilery::frontend::Checks checks;
   std::string object;
   tilery::KernelInfo info;
   std::unique_ptr<tilery::cpu::LoadedObject> code;

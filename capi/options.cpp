@@ -72,6 +72,8 @@ void setOption(tilery_options &options, const std::string &name, const json::Val
   if (!value.getAsBoolean())
     rt::raise(TILERY_CONFIG_ERROR, "launch option '{}' must be true or false", name);
   options.*flag->second = *value.getAsBoolean();
+  if (name == "debug")
+    options.assertions = options.debug;
 }
 
 } // namespace

@@ -11,5 +11,7 @@
 struct tilery_options {
   int64_t numWarps = 4, numStages = 3, numCtas = 1, maxRegisters = 0;
   bool fpFusion = true, debug = false;
+  /// Of run-time values; off where the caller said debug=False.
+  bool assertions = true;
   std::string target; // "": the arguments' device
 };

@@ -69,11 +69,14 @@ const Target &capi::targetNamed(const std::string &name, const tilery_options *o
 
 Machine capi::machineFor(int32_t deviceNumber, const tilery_options *options) {
   std::string named = options ? options->target : "";
+  frontend::Checks checks;
+  if (options)
+    checks = {options->assertions, options->debug};
   if (named == "cpu" || (named.empty() && deviceNumber == 0))
-    return {targetNamed("cpu", options), {}, true};
+    return {targetNamed("cpu", options), {}, true, checks};
   if (!named.empty())
-    return {targetNamed(named, options), {}};
+    return {targetNamed(named, options), {}, false, checks};
   rt::hal::DeviceRef where = rt::hal::deviceNumber(deviceNumber);
   const rt::hal::DeviceProperties &device = where.driver->properties(where.device);
-  return {targetNamed(device.target, options, device.assemblyVersion), where};
+  return {targetNamed(device.target, options, device.assemblyVersion), where, false, checks};
 }

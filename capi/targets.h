@@ -4,6 +4,7 @@
 #pragma once
 
 #include "capi/options.h"
+#include "compiler/Frontend/Checks.h"
 #include "compiler/Target/Registry.h"
 #include "runtime/hal/driver.h"
 
@@ -21,6 +22,7 @@ struct Machine {
   /// No driver: the code is only looked at, unless the target is the host's.
   rt::hal::DeviceRef device;
   bool isHost = false;
+  frontend::Checks checks = {};
 };
 
 /// The device of that number (runtime/hal/driver.h), or the target that the options name.

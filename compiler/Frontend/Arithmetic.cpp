@@ -93,6 +93,27 @@ static bool isBitwise(BinaryOp op) {
          op == BinaryOp::Shl || op == BinaryOp::Shr;
 }
 
+// Debug mode: the exact result must fit the type, as Triton checks it.
+static void checkOverflow(Generator &gen, BinaryOp op, const Tile &a, const Tile &b) {
+  DType type = a.element.dtype;
+  const char *name = op == BinaryOp::Add ? "add" : op == BinaryOp::Sub ? "sub" : "mul";
+  bool checked = op == BinaryOp::Add || op == BinaryOp::Sub || op == BinaryOp::Mul;
+  if (!checked || isFloat(type) || type == DType::Int1 || bitWidth(type) >= 64)
+    return;
+  unsigned bits = bitWidth(type);
+  bool isSigned = isSignedInt(type);
+  int64_t low = isSigned ? -(int64_t(1) << (bits - 1)) : 0;
+  int64_t high = (int64_t(1) << (isSigned ? bits - 1 : bits)) - 1;
+  Tile exact = gen.arithmetic(op, gen.cast(a, DType::Int64), gen.cast(b, DType::Int64));
+  auto limit = [&](int64_t value) {
+    return gen.splat(gen.integer(value, DType::Int64), exact.shape());
+  };
+  Tile fits = gen.arithmetic(BinaryOp::And, gen.comparison(CompareOp::GE, exact, limit(low)),
+                             gen.comparison(CompareOp::LE, exact, limit(high)));
+  core::AssertOp::create(gen.builder, gen.loc(), fits.value,
+                         "int" + std::to_string(bits) + " overflow detected for operation " + name);
+}
+
 Value Generator::binary(BinaryOp op, const Value &lhs, const Value &rhs) {
   if (std::optional<Value> constant = foldBinary(*this, op, lhs, rhs))
     return *constant;
@@ -111,6 +132,8 @@ Value Generator::binary(BinaryOp op, const Value &lhs, const Value &rhs) {
     a = cast(a, DType::FP32);
     b = cast(b, DType::FP32);
   }
+  if (checks.debug)
+    checkOverflow(*this, op, a, b);
   return arithmetic(op, a, b);
 }
 

@@ -18,8 +18,8 @@ Location Generator::loc() {
   if (!here.source)
     return builder.getUnknownLoc();
   Location location = FileLineColRange::get(
-      builder.getStringAttr(here.source->file), here.line, here.column,
-      std::max(here.endLine, here.line), std::max(here.endColumn, 1));
+      builder.getStringAttr(here.source->file), here.line, here.column + here.source->indent,
+      std::max(here.endLine, here.line), std::max(here.endColumn, 1) + here.source->indent);
   // The place in the inlined function, then who called (whose location has its own callers).
   return callSites.empty() ? location : Location(CallSiteLoc::get(location, callSites.back()));
 }

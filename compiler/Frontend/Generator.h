@@ -6,6 +6,7 @@
 
 #include "compiler/Dialect/Device/IR/Device.h"
 #include "compiler/Frontend/Builtin.h"
+#include "compiler/Frontend/Checks.h"
 #include "compiler/Frontend/Module.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -29,7 +30,7 @@ struct GeneratedKernel {
 
 /// Throws CompileError.
 GeneratedKernel generateKernel(mlir::MLIRContext &context, const FunctionValue &function,
-                               const std::vector<ParameterSpec> &parameters);
+                               const std::vector<ParameterSpec> &parameters, Checks checks = {});
 
 class Generator {
 public:
@@ -37,6 +38,7 @@ public:
 
   mlir::OpBuilder builder;
   std::vector<std::string> warnings;
+  Checks checks;
   /// Evaluating a module-level constant: nothing may be emitted.
   bool constantsOnly = false;
 

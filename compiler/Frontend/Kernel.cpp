@@ -79,10 +79,12 @@ GeneratedKernel Generator::run(const FunctionValue &function,
 }
 
 GeneratedKernel generateKernel(MLIRContext &context, const FunctionValue &function,
-                               const std::vector<ParameterSpec> &parameters) {
+                               const std::vector<ParameterSpec> &parameters, Checks checks) {
   context.loadDialect<core::CoreDialect, device::DeviceDialect, arith::ArithDialect,
                       math::MathDialect, scf::SCFDialect, func::FuncDialect>();
-  return Generator(context).run(function, parameters);
+  Generator generator(context);
+  generator.checks = checks;
+  return generator.run(function, parameters);
 }
 
 // Module-level constants use the same evaluator, which may then create no operations.

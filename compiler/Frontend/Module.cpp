@@ -36,7 +36,8 @@ std::shared_ptr<Module> Module::fromFile(const std::string &path) {
 std::shared_ptr<Module> Module::fromRequest(const llvm::json::Object &request) {
   auto string = [&](const char *key) { return request.getString(key).value_or("").str(); };
   std::shared_ptr<Module> module(
-      new Module({string("file"), int(request.getInteger("line").value_or(1)), string("source")}));
+      new Module({string("file"), int(request.getInteger("line").value_or(1)), string("source"),
+                  int(std::clamp<int64_t>(request.getInteger("indent").value_or(0), 0, 10000))}));
   module->scan();
   if (auto *given = request.getObject("files")) {
     auto texts = std::make_shared<Files>();

@@ -156,7 +156,8 @@ void Generator::runAssert(const AssertStmt &stmt) {
   std::string message = stmt.message ? constantString(evaluate(*stmt.message), "the message")
                                      : stmt.condition->range.text();
   if (condition.tile()) {
-    core::AssertOp::create(builder, loc(), truth(condition).value, message);
+    if (checks.assertions)
+      core::AssertOp::create(builder, loc(), truth(condition).value, message);
     return;
   }
   if (*unary(UnaryOp::Not, condition).get<bool>())

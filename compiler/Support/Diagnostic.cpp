@@ -53,11 +53,13 @@ std::string renderDiagnostic(const SourceRange &range, std::string_view severity
   std::string out;
   if (range.source)
     out = range.source->file + ":" + std::to_string(range.line) + ":" +
-          std::to_string(range.column) + ": ";
+          std::to_string(range.column + range.source->indent) + ": ";
   out += std::string(severity) + ": " + message;
   std::string_view line = range.source ? range.source->line(range.line) : std::string_view();
-  if (!line.empty())
-    out += "\n" + std::string(line) + "\n" + underline(line, range);
+  if (!line.empty()) {
+    std::string indent(size_t(range.source->indent), ' ');
+    out += "\n" + indent + std::string(line) + "\n" + indent + underline(line, range);
+  }
   return out;
 }
 

@@ -18,6 +18,8 @@ struct SourceText {
   std::string file;
   int firstLine = 1;
   std::string text;
+  /// Columns that each line has in the file before what `text` holds of it.
+  int indent = 0;
 
   /// The line `number` of the file, without its line break; empty when outside the text.
   std::string_view line(int number) const;

@@ -19,6 +19,7 @@ static llvm::Expected<std::unique_ptr<Target>> makeCpu(llvm::StringRef,
   auto machine = cpu::CpuOptions::fromName(options.cpu);
   if (!machine)
     return machine.takeError();
+  machine->fpFusion = options.fpFusion;
   return std::make_unique<cpu::CpuTarget>(std::move(*machine));
 }
 

@@ -224,6 +224,7 @@ TILERY_API tilery_status tilery_function_load(const char *path, const char *name
                                               tilery_function **function);
 /* From text with the names it uses (what Python's ty.jit calls). request JSON:
  * {"source": text of the def, decorators included, "file": path, "line": first line,
+ *  "indent": columns that each line has before its text here (0),
  *  "name": function name,
  *  "bindings": {name: binding},   globals and closure values that the source names
  *  "files": {path: text}}         optional: what `from .module import name` finds, before the disk

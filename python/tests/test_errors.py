@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Error texts: what is wrong, in the user's words, with both values and a hint."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from kernel_text import make
@@ -147,3 +149,32 @@ def test_options_of_the_decorators():
         ty.jit(do_not_specialise=[0])(lambda x: None)
     with fails(ty.ConfigError, "Config has no option 'num_warp'", "num_warps"):
         ty.Config({}, num_warp=4)
+
+
+def test_columns_of_an_indented_kernel(backend):
+    """A kernel inside of a function: line, column and the underlined text are those of the file."""
+    @ty.jit
+    def kernel(x):
+        tl.store(x + tl.arange(0, 3), 1)  # three elements
+
+    with pytest.raises(ty.CompileError) as caught:
+        kernel[(1,)](np.zeros(4, np.float32))
+    lines = Path(__file__).read_text().splitlines()
+    number = next(i for i, line in enumerate(lines, 1) if line.endswith("# three elements"))
+    column = lines[number - 1].index("tl.arange") + 1
+    text = str(caught.value).splitlines()
+    assert text[0].startswith(f"{__file__}:{number}:{column}: error:")
+    assert text[1] == lines[number - 1]
+    assert text[2].rstrip() == " " * (column - 1) + "~" * len("tl.arange(0, 3)")
+
+
+def test_columns_of_a_failure_at_run_time(compiled):
+    if True:
+        @ty.jit
+        def kernel(x):
+            tl.device_assert(tl.load(x) > 0, "not positive")
+
+        with pytest.raises(ty.LaunchError) as caught:
+            kernel[(1,)](np.zeros(1, np.float32))
+    place, shown = str(caught.value).splitlines()[:2]
+    assert place.split(":")[2] == "13" and shown.strip().startswith("tl.device_assert(tl.load(x)")

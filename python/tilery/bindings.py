@@ -92,8 +92,8 @@ class Snapshot:
             if not bind(default_name(name), name, defaults[name], []):
                 raise source.error(source.arguments[name][0], *refusal(name, defaults[name]))
         text, line = source.for_front_end(kernel.parameters, members)
-        return {"source": text, "file": source.file, "line": line, "name": kernel.name,
-                "bindings": bindings}
+        return {"source": text, "file": source.file, "line": line, "indent": source.indent,
+                "name": kernel.name, "bindings": bindings}
 
     def _named(self, kernel) -> dict:
         """The values of the names that the kernel reads, where they have one."""

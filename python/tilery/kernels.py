@@ -188,7 +188,7 @@ class JITFunction:
         if type(grid) is not tuple or len(grid) != 3:
             grid = self._grid(grid, args)
         if interpreting():
-            return self._launch_interpreted(grid, args, team)
+            return self._launch_interpreted(grid, args, team, bool(options and options.get("debug")))
         world = worlds.current(required=False) if team is None else worlds.current_team(team)
         return self._launch_native(grid, args, options, stream, timeout, world)
 
@@ -219,10 +219,10 @@ class JITFunction:
         except CompileError as error:
             raise self._snapshot.explained(error) from None
 
-    def _launch_interpreted(self, grid, args, team) -> None:
+    def _launch_interpreted(self, grid, args, team, debug: bool) -> None:
         from tilery.interpreter.launch import Launch, as_kernel
         _check_grid(grid)
-        launch = Launch(self.name, worlds.interpreter_world(team), grid)
+        launch = Launch(self.name, worlds.interpreter_world(team), grid, debug)
         # A list, for arrays made on demand: they own the memory that the kernel works on.
         arrays = [self._array(p, value) for p, value in zip(self.parameters, args)]
         named = {p.name: launch.bind(p.name, value, p.constexpr)

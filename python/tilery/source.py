@@ -110,8 +110,10 @@ class Source:
         at = len(line.encode()[:node.col_offset].decode())
         width = max(1, node.end_col_offset - node.col_offset) if node.end_lineno == node.lineno \
             else len(line) - at
-        message = (f"{self.file}:{self.line + node.lineno - 1}:{at + 1}: error: {text}\n{line}\n"
-                   f"{' ' * at}{'~' * width}")
+        indent = " " * self.indent
+        place = f"{self.file}:{self.line + node.lineno - 1}:{self.indent + at + 1}"
+        message = (f"{place}: error: {text}\n"
+                   f"{indent}{line}\n{indent}{' ' * at}{'~' * width}")
         return CompileError(message + (f"\nhint: {hint}" if hint else ""))
 
 

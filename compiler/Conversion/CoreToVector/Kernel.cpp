@@ -210,6 +210,10 @@ LogicalResult Lowering::lowerOp(Operation *op) {
       .Case([&](core::GatherOp gather) { return lowerGather(gather); })
       .Case([&](core::PrintOp print) { return lowerPrint(print); })
       .Case([&](core::AssertOp check) { return lowerAssert(check); })
+      .Case([&](core::AssumeOp promise) {
+        LLVM::AssumeOp::create(builder, loc, scalar(promise.getCondition()));
+        return success();
+      })
       .Case([&](core::DebugBarrierOp) { return success(); }) // an instance is one thread
       .Default([&](Operation *other) -> LogicalResult {
         if (isTileOp(other))

@@ -87,8 +87,22 @@ static Value deviceAssert(Generator &gen, Arguments &args) {
     gen.broadcastTogether(condition, ignored);
     condition = gen.arithmetic(BinaryOp::Or, condition, ignored);
   }
-  core::AssertOp::create(gen.builder, gen.loc(), condition.value,
-                         gen.constantString(args[1], "the message"));
+  std::string message = gen.constantString(args[1], "the message");
+  if (gen.checks.assertions)
+    core::AssertOp::create(gen.builder, gen.loc(), condition.value, message);
+  return None{};
+}
+
+static Value assume(Generator &gen, Arguments &args) {
+  if (!args[0].tile())
+    return None{};
+  Tile condition = gen.truth(args[0]);
+  if (!condition.isScalar())
+    gen.fail("tl.assume takes one condition, not " + condition.typeName());
+  if (gen.checks.debug)
+    core::AssertOp::create(gen.builder, gen.loc(), condition.value,
+                           "a condition given to tl.assume is false");
+  core::AssumeOp::create(gen.builder, gen.loc(), condition.value);
   return None{};
 }
 
@@ -125,11 +139,7 @@ void addProgrammingBuiltins(BuiltinTable &table) {
   for (const char *kind : {"multiple_of", "max_contiguous", "max_constancy"})
     table.add(language, kind, "input, values",
               [kind](Generator &gen, Arguments &args) { return hint(gen, args, kind); });
-  table.add(language, "assume", "cond", [](Generator &gen, Arguments &args) {
-    if (args[0].tile())
-      gen.truth(args[0]);
-    return Value(None{});
-  });
+  table.add(language, "assume", "cond", assume);
   table.add(language, "debug_barrier", "", [](Generator &gen, Arguments &) {
     core::DebugBarrierOp::create(gen.builder, gen.loc());
     return Value(None{});

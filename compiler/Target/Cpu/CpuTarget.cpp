@@ -12,7 +12,8 @@ namespace tilery::cpu {
 
 std::string CpuTarget::description() const {
   return "x86_64 " + options.cpu + " " + options.features + " v" +
-         std::to_string(options.vectorBits) + (options.hasBf16Dot ? " bf16dot" : "");
+         std::to_string(options.vectorBits) + (options.hasBf16Dot ? " bf16dot" : "") +
+         (options.fpFusion ? "" : " nofma");
 }
 
 void CpuTarget::addTilePasses(mlir::OpPassManager &passes) const {

@@ -14,6 +14,7 @@ struct CpuOptions {
   std::string features; ///< LLVM's feature string, "+avx2,+fma,..."
   unsigned vectorBits = 256;
   bool hasBf16Dot = false; ///< AVX512-BF16's vdpbf16ps
+  bool fpFusion = true;    ///< a * b + c may be rounded once
 
   /// This machine with everything it has.
   static llvm::Expected<CpuOptions> fromHost();

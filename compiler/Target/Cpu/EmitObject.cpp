@@ -38,8 +38,9 @@ Expected<std::unique_ptr<TargetMachine>> createMachine(const CpuOptions &options
   if (!target)
     return createStringError(message);
   TargetOptions codegen;
-  // The language allows a*b+c to be fused, and no other rearrangement of floats.
-  codegen.AllowFPOpFusion = FPOpFusion::Fast;
+  // The language allows a*b+c to be fused, and no other rearrangement of floats. What asks for a
+  // fused operation (dot, tl.fma) gets one either way.
+  codegen.AllowFPOpFusion = options.fpFusion ? FPOpFusion::Fast : FPOpFusion::Standard;
   std::unique_ptr<TargetMachine> machine(
       target->createTargetMachine(triple, options.cpu, options.features, codegen, Reloc::PIC_,
                                   std::nullopt, CodeGenOptLevel::Default));

@@ -283,6 +283,10 @@ LogicalResult Lowering::lowerOp(Operation *op) {
       .Case([&](core::GatherOp gather) { return lowerGather(gather); })
       .Case([&](core::PrintOp print) { return lowerPrint(print); })
       .Case([&](core::AssertOp check) { return lowerAssert(check); })
+      .Case([&](core::AssumeOp promise) {
+        LLVM::AssumeOp::create(b, loc, elements(promise.getCondition()).front());
+        return success();
+      })
       .Case([&](core::DebugBarrierOp) {
         barrier();
         return success();

@@ -37,9 +37,9 @@ def as_kernel(jitted) -> types.FunctionType:
 class Launch:
     """One launch on one rank: its arguments in the kernel's terms, and its instances."""
 
-    def __init__(self, name: str, world, grid: tuple[int, int, int]):
+    def __init__(self, name: str, world, grid: tuple[int, int, int], debug: bool = False):
         world.require_member()
-        self.name, self.world, self.grid = name, world, grid
+        self.name, self.world, self.grid, self.debug = name, world, grid, debug
         self.scheduler = world.group.scheduler
         self.known: list[Place] = []
         self.places = Places([])

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilery.errors import CompileError
+from tilery.errors import CompileError, LaunchError
+from tilery.interpreter import state
 from tilery.language import dtypes as dt
 
 
@@ -358,7 +359,23 @@ _ON_BOOLEANS = {"+": np.logical_xor, "-": np.logical_xor, "*": np.logical_and,
 def arithmetic(function, left, right, symbol: str) -> tensor:
     left, right, ty = promote(left, right, symbol)
     function = _ON_BOOLEANS[symbol] if ty.is_bool() else function
+    if symbol in _CHECKED and ty.is_int() and not ty.is_bool() and ty.primitive_bitwidth < 64:
+        _check_overflow(function, left.data, right.data, ty, _CHECKED[symbol])
     return tensor(function(left.data, right.data), ty)
+
+
+_CHECKED = {"+": "add", "-": "sub", "*": "mul"}
+
+
+def _check_overflow(function, left, right, ty: dt.dtype, name: str) -> None:
+    """In a launch with debug=True the exact result must fit the type."""
+    running = state.task()
+    if running is None or not getattr(getattr(running, "launch", None), "debug", False):
+        return
+    exact = function(left.astype(object), right.astype(object))
+    low, high = ty.int_range()
+    if not np.all((exact >= low) & (exact <= high)):
+        raise LaunchError(f"int{ty.primitive_bitwidth} overflow detected for operation {name}")
 
 
 def add(left, right) -> tensor:

@@ -287,6 +287,12 @@ def Core_AssertOp : Core_Op<"assert", [MemoryEffects<[MemWrite]>]> {
   let hasCanonicalizeMethod = 1;
 }
 
+def Core_AssumeOp : Core_Op<"assume", [MemoryEffects<[MemWrite]>]> {
+  let summary = "promises that the condition holds; anything may happen when it does not";
+  let arguments = (ins I1:$condition);
+  let assemblyFormat = "$condition attr-dict";
+}
+
 def Core_DebugBarrierOp : Core_Op<"debug_barrier", [MemoryEffects<[MemWrite]>]> {
   let summary = "all threads of the program instance meet";
   let assemblyFormat = "attr-dict";

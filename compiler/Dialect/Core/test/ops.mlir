@@ -42,6 +42,8 @@ func.func @memory(%p: !core.ptr<f32>, %q: !core.ptr<i32, remote>, %v: i32, %m: i
   %1 = core.atomic_rmw add, acq_rel, sys, %q, %v : !core.ptr<i32, remote>, i32 -> i32
   // CHECK: core.atomic_cas relaxed, gpu, %{{.*}}, %{{.*}}, %{{.*}} : !core.ptr<i32, remote>, i32
   %2 = core.atomic_cas relaxed, gpu, %q, %v, %1 : !core.ptr<i32, remote>, i32
+  // CHECK: core.assume %{{.*}}
+  core.assume %m
   // CHECK: core.assert %{{.*}}, "text" : i1
   core.assert %m, "text" : i1
   // CHECK: core.debug_barrier
