@@ -5,6 +5,7 @@
 #include "capi/kernel_cache.h"
 
 #include "capi/bindings.h"
+#include "capi/cache_limit.h"
 #include "capi/error.h"
 #include "capi/kernel_info.h"
 #include "runtime/base/knobs.h"
@@ -153,6 +154,7 @@ static std::optional<Entry> readEntry(const fs::path &path) {
   if (!description || description->getInteger("bytes") != int64_t(bytes.size()) ||
       description->getString("hash") != hashOf(bytes))
     return std::nullopt;
+  touchEntry(path);
   return Entry{std::move(*description), std::move(bytes)};
 }
 
@@ -176,7 +178,7 @@ static void writeEntry(const fs::path &path, json::Object description, const std
   if (writeFile(temporary, header, bytes)) {
     fs::rename(temporary, path, error);
     if (!error)
-      return;
+      return limitCache(path.parent_path(), int64_t(bytes.size()));
   }
   fs::remove(temporary, error);
   warnOnce("compiled kernels cannot be written to " + cacheDirectory().string() +

@@ -180,11 +180,11 @@ def handle_from(name: str, *arguments) -> int:
     return result.value or 0
 
 
-def text_from(name: str, *arguments) -> str:
-    """Calls a function that returns text."""
+def text_from(name: str, *arguments, error=InternalError) -> str:
+    """Calls a function that returns text; null raises `error`."""
     result = getattr(library(), f"tilery_{name}")(*arguments)
     if result is None:
-        raise InternalError(message())
+        raise error(message())
     return result.decode()
 
 

@@ -9,7 +9,7 @@ import json
 import platform
 
 from tilery import _capi, knobs
-from tilery.errors import Error
+from tilery.errors import ConfigError, Error
 
 
 def doctor(self_test: bool = True) -> dict:
@@ -34,7 +34,7 @@ def _library() -> dict:
     try:
         _capi.launcher()
         return {"found": True, "path": str(path), "version": _capi.text_from("version"),
-                "targets": json.loads(_capi.text_from("doctor"))}
+                "targets": json.loads(_capi.text_from("doctor", error=ConfigError))}
     except (Error, AttributeError, ValueError) as error:
         return {"found": False, "path": str(path), "why": str(error)}
 
@@ -46,7 +46,14 @@ def _interpreter() -> dict:
 
 
 def _knobs() -> dict:
-    return {name: knobs.get(name) for name in knobs.KNOBS if name != "TILERY_JOB_TOKEN"}
+    return {name: _knob(name) for name in knobs.KNOBS if name != "TILERY_JOB_TOKEN"}
+
+
+def _knob(name: str):
+    try:
+        return knobs.get(name)
+    except ConfigError as error:
+        return f"wrong: {error}"
 
 
 def _self_test(compiled: bool) -> dict:

@@ -37,6 +37,11 @@ KNOBS = {
         str, "",
         "Directory of compiled kernels; empty: the user's cache directory.",
     ),
+    "TILERY_CACHE_BYTES": Knob(
+        int, 4 << 30,
+        "Size of that directory beyond which the least recently used kernels are removed; 0: no "
+        "limit.",
+    ),
     "TILERY_TRACE": Knob(
         str, "",
         "File that gets the timeline of the world when it is finalized; empty: none.",
@@ -95,6 +100,7 @@ _ALLOWED = {
     "TILERY_TIMEOUT_S": (lambda value: 0 <= value < math.inf,
                          "a number of seconds, 0 for none"),
     "TILERY_HEAP_BYTES": (lambda value: value >= 1, "1 or more"),
+    "TILERY_CACHE_BYTES": (lambda value: value >= 0, "0 or more"),
     "TILERY_SEED": (lambda value: value >= -1, "0 or more, or -1 for none"),
     "TILERY_SPIN_US": (lambda value: value >= 0, "0 or more"),
     "TILERY_LOG": (lambda value: value in _LEVELS, "debug, info, warning, error or off"),

@@ -102,6 +102,7 @@ static void checkRanges(const Knobs &knobs) {
   requireAllowed(std::isfinite(knobs.timeoutSeconds) && knobs.timeoutSeconds >= 0,
                  "TILERY_TIMEOUT_S", "a number of seconds, 0 for none");
   requireAllowed(knobs.heapBytes >= 1, "TILERY_HEAP_BYTES", "1 or more");
+  requireAllowed(knobs.cacheBytes >= 0, "TILERY_CACHE_BYTES", "0 or more");
   requireAllowed(knobs.seed >= -1, "TILERY_SEED", "0 or more, or -1 for none");
   requireAllowed(knobs.spinMicroseconds >= 0, "TILERY_SPIN_US", "0 or more");
   requireAllowed(std::ranges::find(levels, knobs.log) != std::end(levels), "TILERY_LOG",
