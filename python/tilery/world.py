@@ -348,19 +348,22 @@ def _spawn_native(fn, ranks: int, args, options: dict) -> list:
             _leave(world)
         finally:
             _current.world = None
+            ended[rank].set()
 
+    ended = [threading.Event() for _ in range(ranks)]
     threads = [threading.Thread(target=contextvars.copy_context().run, args=(drive, rank),
                                 name=f"rank {rank}", daemon=True)
                for rank in range(ranks)]
-    _run(threads, group)
+    _run(threads, group, ended)
     if errors:
         causes = [error for error in errors if not isinstance(error, PeerError)]
         raise (causes or errors)[0]
     return results
 
 
-def _run(threads, group: _Group) -> None:
-    """Starts and joins the ranks. Ctrl-C ends their waits; one that computes is left behind."""
+def _run(threads, group: _Group, ended) -> None:
+    """Starts and joins the ranks. Ctrl-C ends their waits, and their launches between two program
+    instances; a rank that does something else is left behind."""
     try:
         for thread in threads:
             thread.start()
@@ -369,9 +372,9 @@ def _run(threads, group: _Group) -> None:
     except BaseException:
         group.abort(_EVERYONE, "the program was interrupted")
         deadline = time.monotonic() + _INTERRUPT_GRACE_S
-        for thread in threads:
-            if thread.ident is not None:
-                thread.join(max(0.0, deadline - time.monotonic()))
+        for thread, end in zip(threads, ended):
+            if thread.ident is not None:  # an interrupted join takes the thread for ended
+                end.wait(max(0.0, deadline - time.monotonic()))
         raise
 
 

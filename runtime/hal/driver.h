@@ -44,6 +44,9 @@ struct GridRun {
   const uint64_t *arguments = nullptr;
   /// The driver sets `program_id` of this object before each call of `entry`.
   tilery_instance *instance = nullptr;
+  /// Asked before each program instance, when not null; true ends the run early.
+  bool (*stop)(void *context) = nullptr;
+  void *context = nullptr;
 };
 
 /// The form of a kernel's program instances on a device that loads code.

@@ -23,7 +23,10 @@ public:
         return false;
       bool progress = runLive();
       progress |= startSome();
-      if (progress)
+      if (!set.failed && interrupted()) {
+        launch.error = InterruptPoll::error();
+        set.failed = true;
+      } else if (progress)
         busyRound();
       else
         idleRound();
@@ -120,6 +123,7 @@ private:
   Domain &domain;
   InstanceSet &set;
   IdleWait idle;
+  InterruptPoll interrupted;
   uint64_t rounds = 0;
 };
 } // namespace

@@ -7,6 +7,7 @@
 #include "runtime/hal/driver.h"
 #include "runtime/launch/device_kernel.h"
 #include "runtime/launch/fiber_loop.h"
+#include "runtime/world/idle_wait.h"
 
 #include <limits>
 
@@ -65,12 +66,34 @@ static void tracedEntry(tilery_instance *abi, const uint64_t *) {
   self.runPlain();
 }
 
-static void runPlain(LaunchContext &launch) {
+namespace {
+/// What ends a plain run between its program instances.
+struct Stop {
+  LaunchContext &launch;
+  InterruptPoll interrupted;
+  bool worldFailed = false;
+
+  static bool asked(void *context) {
+    Stop &self = *static_cast<Stop *>(context);
+    const World *world = self.launch.world;
+    self.worldFailed = world && world->domain->failed();
+    if (!self.worldFailed && self.interrupted())
+      self.launch.error = InterruptPoll::error();
+    return self.worldFailed || self.launch.error;
+  }
+};
+} // namespace
+
+/// False when the world has failed meanwhile.
+static bool runPlain(LaunchContext &launch) {
   static hal::Driver &driver = hal::driver("cpu");
   static thread_local Instance instance;
   instance.begin(launch, 0);
+  Stop stop{launch, {}};
   if (_setjmp(launch.escape) == 0)
-    driver.run({launch.traced ? tracedEntry : launch.image.entry, launch.arguments, &instance.abi});
+    driver.run({launch.traced ? tracedEntry : launch.image.entry, launch.arguments, &instance.abi,
+                Stop::asked, &stop});
+  return !stop.worldFailed;
 }
 
 static bool runScheduled(LaunchContext &launch, InstanceSet &instances) {
@@ -126,7 +149,7 @@ static void run(LaunchContext &launch, bool fibers) {
   if (fibers)
     worldGood = runOnFibers(launch);
   else
-    runPlain(launch);
+    worldGood = runPlain(launch);
   if (launch.traced)
     traceLaunch(launch, beginNs);
   if (activity)

@@ -6,6 +6,7 @@
 #include "runtime/base/futex.h"
 #include "runtime/base/knobs.h"
 
+#include <ctime>
 #include <thread>
 
 namespace tilery::rt {
@@ -32,6 +33,20 @@ void raiseIfInterrupted() {
   if (interrupted())
     raise(TILERY_LAUNCH_ERROR, "{}", Interrupted);
 }
+
+bool InterruptPoll::operator()() {
+  constexpr int64_t Period = 100'000'000;
+  timespec time;
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+  int64_t now = int64_t(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
+  if (now < nextNs)
+    return false;
+  bool first = nextNs == 0; // short launches do not reach the check, which may take a lock
+  nextNs = now + Period;
+  return !first && interrupted();
+}
+
+Error InterruptPoll::error() { return Error(TILERY_LAUNCH_ERROR, Interrupted); }
 
 IdleWait::IdleWait(Domain &domain, int rank, int64_t longestNapNs)
     : domain(domain), rank(rank), cell(domain.control.rank(rank)), longestNapNs(longestNapNs),

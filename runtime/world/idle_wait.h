@@ -18,6 +18,18 @@ void setInterruptCheck(int (*check)());
 /// For waits before there is a world: a LaunchError when the program was interrupted.
 void raiseIfInterrupted();
 
+/// For threads that compute: asks the interrupt check too, about ten times a second. Cheap enough
+/// to be called before each program instance.
+class InterruptPoll {
+public:
+  /// Whether the program was interrupted.
+  bool operator()();
+  static Error error();
+
+private:
+  int64_t nextNs = 0;
+};
+
 class IdleWait {
 public:
   /// `longestNapNs` bounds how late a change without a ring is noticed.

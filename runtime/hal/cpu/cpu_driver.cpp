@@ -78,6 +78,8 @@ public:
     for (int32_t z = 0; z < extent[2]; ++z)
       for (int32_t y = 0; y < extent[1]; ++y)
         for (int32_t x = 0; x < extent[0]; ++x) {
+          if (grid.stop && grid.stop(grid.context))
+            return;
           self.program_id[0] = x;
           self.program_id[1] = y;
           self.program_id[2] = z;
