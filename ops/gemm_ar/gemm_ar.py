@@ -13,7 +13,7 @@ import tilery as ty
 import tilery.language as tl
 import tilery.language.device as dl
 
-from ..parts import enter, tile_product
+from ..parts import add_products, await_products, enter, send_products
 
 
 @ty.jit
@@ -38,49 +38,24 @@ def gemm_ar(a, b, out, stage, result, entered, arrived, done, seen, epochs, M, N
     sums = result + (epoch % 2) * result_capacity
     shard = rows_per_rank.to(tl.int64) * N
     tiles_m = tl.cdiv(chunk_rows, BLOCK_M)
-    tiles_n = tl.cdiv(N, BLOCK_N)
-    tiles_chunk = tiles_m * tiles_n
+    tiles_chunk = tiles_m * tl.cdiv(N, BLOCK_N)
     if pid < compute:
-        tiles_rank = CHUNKS * tiles_chunk
-        for tile in range(pid, world * tiles_rank, compute):
-            owner = (rank + FIRST + tile // tiles_rank) % world
-            chunk = tile % tiles_rank // tiles_chunk
-            inside = tile % tiles_chunk
-            first = owner.to(tl.int64) * rows_per_rank
-            chunk_end = tl.minimum((chunk + 1) * chunk_rows, rows_per_rank)
-            row = first + chunk * chunk_rows + inside % tiles_m * BLOCK_M
-            row_end = tl.minimum(first + chunk_end, M)
-            col = inside // tiles_m * BLOCK_N
-            if row < row_end:
-                acc = tile_product(a, b, row, row_end, col, N, K, stride_am, stride_ak, stride_bk,
-                                   stride_bn, BLOCK_M, BLOCK_N, BLOCK_K, ACC)
-                rows = row + tl.arange(0, BLOCK_M).to(tl.int64)
-                cols = col + tl.arange(0, BLOCK_N).to(tl.int64)
-                dl.wait(entered + owner, waitValue=epoch - 1, cmp="ge")
-                theirs = dl.symm_at(slot, owner) + rank.to(tl.int64) * shard
-                tl.store(theirs + (rows - first)[:, None] * N + cols[None, :], acc,
-                         mask=(rows[:, None] < row_end) & (cols[None, :] < N))
-            dl.notify(arrived + rank * CHUNKS + chunk, owner, signal=1, sig_op="add")
+        send_products(a, b, slot, entered, arrived, epoch, pid, compute, M, N, K, rows_per_rank,
+                      chunk_rows, stride_am, stride_ak, stride_bk, stride_bn, CHUNKS, FIRST,
+                      BLOCK_M, BLOCK_N, BLOCK_K, ACC)
     else:
         first = rank.to(tl.int64) * rows_per_rank
         own = tl.minimum(M - first, rows_per_rank)
         for chunk in range(pid - compute, CHUNKS, COMM):
-            for source in range(0, world):
-                index = source * CHUNKS + chunk
-                expected = tl.load(seen + index) + tiles_chunk
-                dl.wait(arrived + index, waitValue=expected, cmp="ge")
-                tl.store(seen + index, expected)
+            await_products(arrived, seen, chunk, tiles_chunk, CHUNKS)
             begin = tl.minimum(chunk * chunk_rows, rows_per_rank).to(tl.int64)
             row_end = tl.minimum((chunk + 1) * chunk_rows, own)
             for inside in range(0, tiles_chunk):
                 rows = begin + inside % tiles_m * BLOCK_M + tl.arange(0, BLOCK_M)
                 cols = inside // tiles_m * BLOCK_N + tl.arange(0, BLOCK_N).to(tl.int64)
                 mask = (rows[:, None] < row_end) & (cols[None, :] < N)
-                acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=ACC)
-                for source in range(0, world):
-                    at = slot + source.to(tl.int64) * shard
-                    acc += tl.load(at + rows[:, None] * N + cols[None, :], mask=mask,
-                                   other=0).to(ACC)
+                acc = add_products(slot, rows[:, None] * N + cols[None, :], mask, shard, ACC,
+                                   BLOCK_M, BLOCK_N)
                 tl.store(sums + (first + rows)[:, None] * N + cols[None, :], acc, mask=mask)
             mine = sums + (first + begin) * N
             count = tl.maximum(row_end - begin, 0) * N
