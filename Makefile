@@ -44,6 +44,7 @@ lint: setup ## layering, sizes, error texts, format
 	$(PYTHON) utils/check_layering.py
 	$(PYTHON) utils/check_sizes.py
 	$(PYTHON) utils/check_words.py
+	$(PYTHON) utils/check_errors_tested.py
 
 fmt:
 	git ls-files '*.cpp' '*.h' '*.hpp' | xargs clang-format -i

@@ -69,6 +69,7 @@ struct Generated {
       : source(function.value.module->sourceText()), context(registry(), mlir::MLIRContext::Threading::DISABLED),
         diagnostics(context, source) {
     context.loadAllAvailableDialects();
+    context.printOpOnDiagnostic(false); // users know their source, not our operations
     frontend::GeneratedKernel generated = frontend::generateKernel(context, function.value, specs, checks);
     module = std::move(generated.module);
     for (const std::string &warning : generated.warnings)

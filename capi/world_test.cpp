@@ -90,6 +90,8 @@ TEST(WorldInterface, SingleWorldWithNothingConfigured) {
   EXPECT_EQ(tilery_symmetric_at(world, object, 1, &peer), TILERY_LAUNCH_ERROR);
   EXPECT_STREQ(tilery_error_message(), "rank 1 is out of range: the world has 1 ranks");
   EXPECT_EQ(tilery_symmetric_free(world, &ordinary), TILERY_LAUNCH_ERROR);
+  EXPECT_NE(std::string(tilery_error_message()).find("is not the start of a symmetric object of rank 0"),
+            std::string::npos);
   EXPECT_EQ(tilery_symmetric_free(world, object), TILERY_OK);
   EXPECT_EQ(tilery_world_finalize(world), TILERY_OK);
   EXPECT_EQ(tilery_world_finalize(nullptr), TILERY_OK);

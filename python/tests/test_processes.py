@@ -188,3 +188,21 @@ def test_ranks_that_disagree_about_a_team(tmp_path):
     for process in start(tmp_path, DISAGREE, 2):
         out, err = process.communicate(timeout=30)
         assert "refused: the ranks disagree" in out and "[0, 0]" in out and "[0, 1]" in out, err
+
+
+def test_the_last_activity_of_a_rank_that_dies(tmp_path):
+    require_library()
+    body = DIES[:DIES.index("ready = ty.signals")] + '''
+import os, threading
+ready = ty.signals(1, "ready")
+ty.barrier()
+if ty.rank() == 1:
+    threading.Timer(0.5, os.kill, (os.getpid(), 9)).start()
+try:
+    kernel[(1,)](ready)
+except ty.PeerError as error:
+    print(error)
+'''
+    processes = start(tmp_path, body, 2)
+    outputs = [process.communicate(timeout=60) for process in processes]
+    assert "died; its last known activity: runs kernel 'kernel'" in outputs[0][0], outputs

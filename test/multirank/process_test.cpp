@@ -189,7 +189,7 @@ INSTANTIATE_TEST_SUITE_P(Programs, Conformance,
                          testing::Values("late_producer", "signal_after_data", "barrier_reuse",
                                          "ring_of_instances", "ring", "polling_loops",
                                          "remote_loads", "host_operations", "back_to_back",
-                                         "large_objects"),
+                                         "teams", "large_objects"),
                          [](const auto &info) { return std::string(info.param); });
 
 std::vector<std::string> sharedMemoryNames() {

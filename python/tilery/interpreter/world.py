@@ -87,8 +87,6 @@ class Group:
 
     def __init__(self, size: int, seed=None, delay: bool = False, residency: int = 0,
                  timeout: float = 60.0, mesh=None):
-        if size < 1:
-            raise ConfigError(f"a world needs at least 1 rank, not {size}")
         self.size, self.delay, self.residency = size, delay, residency
         self.mesh = tuple(mesh) if mesh else (size,)
         if int(np.prod(self.mesh)) != size:

@@ -17,3 +17,12 @@ func.func @fp8(%x: !core.ptr<f8E4M3FN>) attributes {core.kernel} {
   %0 = core.load %x : !core.ptr<f8E4M3FN> -> f8E4M3FN
   return
 }
+
+// -----
+
+// expected-error @+1 {{a kernel must have structured control flow only}}
+func.func @branches() attributes {core.kernel} {
+  cf.br ^next
+^next:
+  return
+}

@@ -37,3 +37,19 @@ func.func @local(%p: !core.ptr<f32>) {
   %0 = device.local %p : !core.ptr<f32> -> !core.ptr<f32>
   return
 }
+
+// -----
+
+func.func @local_element(%s: !device.symm<f32>) {
+  // expected-error @+1 {{gives this rank's pointer to 'f32'}}
+  %0 = device.local %s : !device.symm<f32> -> !core.ptr<i32>
+  return
+}
+
+// -----
+
+func.func @offset_element(%s: !device.symm<f32>, %n: i32) {
+  // expected-error @+1 {{keeps the element type 'f32'}}
+  %0 = device.symm_at %s, %n : !device.symm<f32> -> !core.ptr<i32, remote>
+  return
+}
