@@ -44,12 +44,19 @@ struct Group {
   std::vector<Load> loads;
   Block *block;
   core::DotOp dot; ///< the first that uses it
+  unsigned ring = 0;
+  SmallVector<int32_t> maps;
+};
+
+struct Ring {
+  SmallVector<BufferType> tiles;
+  unsigned depth = 0; ///< of loops around its innermost use
   unsigned stages = 1;
 
   int64_t bytes() const {
     int64_t sum = 0;
-    for (const Load &load : loads)
-      sum += int64_t(llvm::alignTo(uint64_t(load.type.bytes()), 1024));
+    for (BufferType tile : tiles)
+      sum += int64_t(llvm::alignTo(uint64_t(tile.bytes()), 1024));
     return sum;
   }
 };
@@ -235,17 +242,46 @@ private:
     return depth;
   }
 
+  // Loops one after the other use the same ring for tiles of the same kind, in turn.
+  void chooseRings() {
+    for (Group &group : groups) {
+      SmallVector<BufferType> tiles;
+      for (const Load &load : group.loads)
+        tiles.push_back(load.type);
+      auto sharable = [&](unsigned ring) {
+        return rings[ring].tiles == tiles && llvm::all_of(groups, [&](const Group &other) {
+                 return &other >= &group || other.ring != ring || areSuccessive(other, group);
+               });
+      };
+      unsigned ring = 0;
+      while (ring < rings.size() && !sharable(ring))
+        ++ring;
+      if (ring == rings.size())
+        rings.push_back({tiles});
+      group.ring = ring;
+      rings[ring].depth = std::max(rings[ring].depth, depthOf(group));
+    }
+  }
+
+  // Different loops of one block: all of the first is over when the second begins.
+  static bool areSuccessive(const Group &a, const Group &b) {
+    Operation *one = a.block->getParentOp(), *other = b.block->getParentOp();
+    return one != other && isa<scf::ForOp>(one) && isa<scf::ForOp>(other) &&
+           one->getBlock() == other->getBlock();
+  }
+
   // Rings of the innermost loops get all stages that fit; those outside hold one tile.
   bool chooseStages() {
+    chooseRings();
     unsigned innermost = 0;
-    for (const Group &group : groups)
-      innermost = std::max(innermost, depthOf(group));
+    for (const Ring &ring : rings)
+      innermost = std::max(innermost, ring.depth);
     constexpr int64_t reserve = 2048; // barriers, small exchanges
     for (unsigned stages = std::max(2u, numStages); stages >= 2; --stages) {
       int64_t total = reserve;
-      for (Group &group : groups) {
-        group.stages = depthOf(group) == innermost ? stages : 1;
-        total += group.bytes() * group.stages;
+      for (Ring &ring : rings) {
+        ring.stages = ring.depth == innermost ? stages : 1;
+        total += ring.bytes() * ring.stages;
       }
       if (total <= sharedBytes)
         return true;
@@ -255,19 +291,22 @@ private:
 
   bool makeMaps() {
     Builder b(kernel.getContext());
-    for (const Group &group : groups) {
-      SmallVector<Attribute> maps, tiles;
+    for (Group &group : groups)
       for (const Load &load : group.loads) {
         Attribute map = tensorMapAttr(load.access, load.type);
         if (!map)
           return false;
-        maps.push_back(b.getI32IntegerAttr(int32_t(mapAttrs.size())));
-        mapAttrs.push_back(map);
-        tiles.push_back(TypeAttr::get(load.type));
+        auto known = llvm::find(mapAttrs, map);
+        group.maps.push_back(int32_t(known - mapAttrs.begin()));
+        if (known == mapAttrs.end())
+          mapAttrs.push_back(map);
       }
+    for (const Ring &ring : rings) {
+      SmallVector<Attribute> tiles;
+      for (BufferType tile : ring.tiles)
+        tiles.push_back(TypeAttr::get(tile));
       ringAttrs.push_back(b.getDictionaryAttr(
-          {b.getNamedAttr("stages", b.getI32IntegerAttr(int32_t(group.stages))),
-           b.getNamedAttr("maps", b.getArrayAttr(maps)),
+          {b.getNamedAttr("stages", b.getI32IntegerAttr(int32_t(ring.stages))),
            b.getNamedAttr("tiles", b.getArrayAttr(tiles))}));
     }
     return true;
@@ -285,7 +324,7 @@ private:
   //===-- 2) The producer ----------------------------------------------------------------------------===//
 
   void insertProduces() {
-    for (auto [ring, group] : llvm::enumerate(groups)) {
+    for (Group &group : groups) {
       // After the last load, where all coordinates are known.
       Operation *last = group.loads[0].op;
       for (const Load &load : group.loads)
@@ -300,9 +339,8 @@ private:
           coordinates.push_back(emitSum(b, last->getLoc(), dim.start));
         ranks.push_back(int32_t(load.access.dims.size()));
       }
-      auto produce = ProduceOp::create(b, last->getLoc(), uint32_t(ring), coordinates);
-      produce->setAttr("ranks", b.getDenseI32ArrayAttr(ranks));
-      produces.push_back(produce);
+      produces.push_back(
+          ProduceOp::create(b, last->getLoc(), group.ring, group.maps, ranks, coordinates));
     }
   }
 
@@ -325,8 +363,8 @@ private:
     for (Group &group : groups)
       if (group.block == &body)
         group.block = consumer;
-    for (auto [ring, group] : llvm::enumerate(groups))
-      consume(unsigned(ring), group);
+    for (Group &group : groups)
+      consume(group);
     for (core::DotOp dot : dots)
       rewriteDot(dot);
     releaseOuterRings();
@@ -338,7 +376,7 @@ private:
       }
   }
 
-  void consume(unsigned ring, Group &group) {
+  void consume(Group &group) {
     Operation *first = group.loads[0].op;
     for (const Load &load : group.loads)
       if (load.op->isBeforeInBlock(first))
@@ -352,7 +390,7 @@ private:
     while (use->getBlock() != group.block)
       use = use->getParentOp();
     b.setInsertionPoint(use);
-    auto consumed = ConsumeOp::create(b, first->getLoc(), types, ring);
+    auto consumed = ConsumeOp::create(b, first->getLoc(), types, group.ring);
     for (auto [load, buffer] : llvm::zip(group.loads, consumed.getBuffers()))
       buffers[load.op] = buffer;
   }
@@ -381,9 +419,9 @@ private:
   /// Rings whose slot is free once this product is done: those of its own block.
   SmallVector<unsigned> ringsEndingAt(core::DotOp dot) {
     SmallVector<unsigned> ending;
-    for (auto [ring, group] : llvm::enumerate(groups))
+    for (const Group &group : groups)
       if (group.block == dot->getBlock() && lastUse(group) == dot)
-        ending.push_back(unsigned(ring));
+        ending.push_back(group.ring);
     return ending;
   }
 
@@ -447,7 +485,7 @@ private:
   void forget(core::DotOp dot) { replaced.push_back(dot); }
 
   void releaseOuterRings() {
-    for (auto [ring, group] : llvm::enumerate(groups)) {
+    for (const Group &group : groups) {
       Operation *last = lastUse(group);
       if (last->getBlock() == group.block)
         continue;
@@ -458,7 +496,7 @@ private:
         last = last->getNextNode();
       OpBuilder b(last->getContext());
       b.setInsertionPointAfter(last);
-      ReleaseOp::create(b, last->getLoc(), uint32_t(ring), 0u);
+      ReleaseOp::create(b, last->getLoc(), group.ring, 0u);
     }
     for (core::DotOp dot : replaced)
       dot.erase();
@@ -469,6 +507,7 @@ private:
   int64_t sharedBytes;
   SmallVector<core::DotOp> dots, replaced;
   std::vector<Group> groups;
+  std::vector<Ring> rings;
   DenseMap<Operation *, unsigned> groupOf;
   DenseMap<Operation *, Value> buffers;
   SmallVector<Attribute> ringAttrs, mapAttrs;

@@ -17,7 +17,7 @@ static constexpr unsigned producerWarps = 4;   // registers are given and taken 
 
 //===-- Rings in shared memory ----------------------------------------------------------------------===//
 
-// `simt.rings`: one dictionary a ring with `stages`, `maps` (indices of tensor maps) and `tiles`.
+// `simt.rings`: one dictionary a ring with `stages` and `tiles`.
 void Lowering::allocateRings() {
   auto list = kernel->getAttrOfType<ArrayAttr>("simt.rings");
   if (!list)
@@ -27,8 +27,6 @@ void Lowering::allocateRings() {
     auto dictionary = cast<DictionaryAttr>(entry);
     Ring ring;
     ring.stages = unsigned(cast<IntegerAttr>(dictionary.get("stages")).getInt());
-    for (Attribute map : cast<ArrayAttr>(dictionary.get("maps")))
-      ring.maps.push_back(unsigned(cast<IntegerAttr>(map).getInt()));
     for (Attribute tile : cast<ArrayAttr>(dictionary.get("tiles"))) {
       auto type = cast<BufferType>(cast<TypeAttr>(tile).getValue());
       ring.tiles.push_back(type);
@@ -124,7 +122,7 @@ LogicalResult Lowering::lowerProduce(ProduceOp op) {
   Value full = slotBarrier(ring, slot, true);
   machine.expectBytes(b, loc, full, ring.slotBytes);
   ValueRange coordinates = op.getCoordinates();
-  auto ranks = cast<DenseI32ArrayAttr>(op->getAttr("ranks")).asArrayRef();
+  ArrayRef<int32_t> ranks = op.getRanks(), maps = op.getMaps();
   for (auto [tile, type] : llvm::enumerate(ring.tiles)) {
     Elements at;
     for (Value coordinate : coordinates.take_front(size_t(ranks[tile])))
@@ -137,7 +135,7 @@ LogicalResult Lowering::lowerProduce(ProduceOp op) {
     for (int64_t panel = 0; panel < fast / perPanel; ++panel) {
       at[0] = arith::AddIOp::create(b, loc, first, i32(panel * perPanel));
       Value destination = arith::AddIOp::create(b, loc, base, i32(panel * panelBytes));
-      machine.copyTile(b, loc, destination, tensorMap(ring.maps[tile]), at, full);
+      machine.copyTile(b, loc, destination, tensorMap(unsigned(maps[tile])), at, full);
     }
   }
   advance(ring);

@@ -148,7 +148,6 @@ private:
   //===-- Roles and rings (LowerRoles.cpp) --------------------------------------------------------------------------------===//
   struct Ring {
     unsigned stages = 0;
-    SmallVector<unsigned> maps;
     SmallVector<BufferType> tiles;
     SmallVector<int64_t> offsets; ///< of each tile's first slot in shared memory
     int64_t slotBytes = 0, barriers = 0;

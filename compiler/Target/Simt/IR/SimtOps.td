@@ -89,11 +89,12 @@ class Simt_RingOp<string mnemonic> : Simt_Op<mnemonic, [MemoryEffects<[MemRead, 
 def Simt_ProduceOp : Simt_RingOp<"produce"> {
   let summary = "wait for a free slot of a ring, fill it with the tiles at these coordinates";
   let description = [{
-    The copies are in flight when this ends. Coordinates of all tiles of the ring one after another,
-    each from the contiguous dimension outwards.
+    The copies are in flight when this ends. For each tile of the ring the number of its tensor map
+    and of coordinates, which follow one after another, each from the contiguous dimension outwards.
   }];
-  let arguments = (ins I32Attr:$ring, Variadic<I32>:$coordinates);
-  let assemblyFormat = "$ring `at` $coordinates attr-dict";
+  let arguments = (ins I32Attr:$ring, DenseI32ArrayAttr:$maps, DenseI32ArrayAttr:$ranks,
+                       Variadic<I32>:$coordinates);
+  let assemblyFormat = "$ring `maps` $maps `ranks` $ranks `at` $coordinates attr-dict";
 }
 
 def Simt_ConsumeOp : Simt_RingOp<"consume"> {

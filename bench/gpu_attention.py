@@ -1,0 +1,103 @@
+# SPDX-FileCopyrightText: The Tilery authors
+# SPDX-License-Identifier: Apache-2.0
+"""Attention forward on one GPU beside torch's (cuDNN, flash): python bench/gpu_attention.py
+
+Same method as gpu_gemm.py: CUDA graphs, shuffled order, medians; results are checked against
+float64 on one head.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from pathlib import Path
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+import tilery as ty
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "ops" / "attention"))
+from attention import attention  # noqa: E402
+from gpu_gemm import Contender, measure  # noqa: E402
+
+# batch, heads, tokens, head dimension
+SHAPES = [(4, 32, 2048, 128), (2, 32, 4096, 128), (1, 32, 8192, 128), (1, 32, 16384, 128),
+          (4, 32, 4096, 64)]
+# BLOCK_Q, BLOCK_K, num_warps, num_stages
+CANDIDATES = [(128, 128, 8, 2), (128, 64, 8, 2), (128, 64, 8, 3), (64, 128, 4, 2), (64, 64, 4, 2)]
+
+
+def ours(q, k, v, out, causal, config):
+    block_q, block_k, warps, stages = config
+    batch, heads, tokens, head = q.shape
+    attention[(ty.cdiv(tokens, block_q), batch * heads)](
+        q, k, v, None, out, heads, heads // k.shape[1], tokens, k.shape[2], head, head**-0.5,
+        *q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *out.stride()[:3], 0, 0, 0, 0,
+        CAUSAL=causal, MASK="none", BLOCK_Q=block_q, BLOCK_K=block_k, BLOCK_D=head,
+        num_warps=warps, num_stages=stages)
+
+
+def error(q, k, v, out, causal):
+    q, k, v = (x[:1, :1].double() for x in (q, k, v))
+    scores = q @ k.transpose(-1, -2) * q.shape[-1]**-0.5
+    if causal:
+        scores = scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -math.inf)
+    expected = torch.softmax(scores, -1) @ v
+    return float((out[:1, :1].double() - expected).norm() / expected.norm())
+
+
+def peer(backend, q, k, v, causal):
+    def call():
+        with sdpa_kernel(backend):
+            torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    return call
+
+
+def bench_shape(shape, causal, rounds=7):
+    q, k, v = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+    out = torch.empty_like(q)
+    batch, heads, tokens, head = shape
+    flops = 4 * batch * heads * tokens * tokens * head * (0.5 if causal else 1)
+    contenders, errors = [], {}
+    for name, backend in (("cudnn", SDPBackend.CUDNN_ATTENTION),
+                          ("flash", SDPBackend.FLASH_ATTENTION)):
+        contenders.append(Contender(name, [peer(backend, q, k, v, causal)] * 2))
+    for config in CANDIDATES:
+        name = "x".join(map(str, config))
+        try:
+            out.fill_(float("nan"))
+            ours(q, k, v, out, causal, config)
+            errors[name] = error(q, k, v, out, causal)
+            if not errors[name] < 1e-2:
+                raise AssertionError(f"error {errors[name]}")
+            contenders.append(Contender(name, [lambda: ours(q, k, v, out, causal, config)] * 2))
+        except (ty.Error, AssertionError) as problem:
+            print("   ", name, type(problem).__name__, str(problem)[:300], flush=True)
+    times = measure(contenders, rounds, 0.03)
+    best = min((t, name) for name, t in times.items() if name not in ("cudnn", "flash"))
+    print(f"{shape} causal={causal}: best {best[1]} {flops / best[0] / 1e9:.0f} TFLOP/s ("
+          f"error {errors[best[1]]:.1e}), ratio to cudnn {times['cudnn'] / best[0]:.3f} | " +
+          " ".join(f"{name}:{flops / t / 1e9:.0f}" for name, t in times.items()), flush=True)
+    return {"shape": shape, "causal": causal, "ms": times, "errors": errors,
+            "ratio": times["cudnn"] / best[0]}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--output", default="bench/results/gpu_attention.json")
+    arguments = parser.parse_args()
+    results = [bench_shape(shape, causal) for shape in SHAPES for causal in (False, True)]
+    mean = math.exp(sum(math.log(r["ratio"]) for r in results) / len(results))
+    print("geometric mean of ratios to cudnn", mean)
+    Path(arguments.output).parent.mkdir(parents=True, exist_ok=True)
+    Path(arguments.output).write_text(json.dumps(
+        {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "mean": mean,
+         "results": results}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
