@@ -136,7 +136,7 @@ Value Generator::callFunction(const FunctionValue &function, std::vector<Value> 
   Frame inner;
   inner.module = function.module;
   inner.definition = function.definition.get();
-  inner.scope = std::make_shared<Scope>();
+  inner.scope = makeScope();
   Frame *outer = frame;
   mlir::Location site = constantsOnly ? builder.getUnknownLoc() : loc();
   frame = &inner;
@@ -185,7 +185,7 @@ Value Generator::callLambda(const LambdaValue &lambda, std::vector<Value> argume
   if (arguments.size() != lambda.expr->parameters.size())
     fail("this lambda takes " + std::to_string(lambda.expr->parameters.size()) +
          " arguments, not " + std::to_string(arguments.size()));
-  auto scope = std::make_shared<Scope>();
+  auto scope = makeScope();
   scope->parent = lambda.scope;
   for (auto [name, value] : llvm::zip(lambda.expr->parameters, arguments))
     scope->names[name] = value;

@@ -35,6 +35,8 @@ GeneratedKernel generateKernel(mlir::MLIRContext &context, const FunctionValue &
 class Generator {
 public:
   explicit Generator(mlir::MLIRContext &context) : builder(&context) {}
+  /// A lambda keeps the scope that it is kept in: this parts them.
+  ~Generator();
 
   mlir::OpBuilder builder;
   std::vector<std::string> warnings;
@@ -100,9 +102,11 @@ public:
     return call(function, std::move(arguments), {});
   }
 
+  std::shared_ptr<Scope> makeScope();
   GeneratedKernel run(const FunctionValue &function, const std::vector<ParameterSpec> &parameters);
 
 private:
+  std::vector<std::weak_ptr<Scope>> scopes;
   friend struct RangeScope;
   /// Statements that follow the current block on the way to the end of the function.
   struct Continuation {

@@ -45,6 +45,20 @@ static ArrayAttr parameterNames(Generator &gen, const FunctionDef &definition,
   return gen.builder.getArrayAttr(names);
 }
 
+std::shared_ptr<Scope> Generator::makeScope() {
+  auto scope = std::make_shared<Scope>();
+  scopes.push_back(scope);
+  return scope;
+}
+
+Generator::~Generator() {
+  if (constantsOnly) // the constant may be a lambda
+    return;
+  for (const std::weak_ptr<Scope> &made : scopes)
+    if (std::shared_ptr<Scope> scope = made.lock())
+      scope->names.clear();
+}
+
 GeneratedKernel Generator::run(const FunctionValue &function,
                                const std::vector<ParameterSpec> &specs) {
   const FunctionDef &definition = *function.definition;
@@ -66,7 +80,7 @@ GeneratedKernel Generator::run(const FunctionValue &function,
   Frame outermost;
   outermost.module = function.module;
   outermost.definition = &definition;
-  outermost.scope = std::make_shared<Scope>();
+  outermost.scope = makeScope();
   frame = &outermost;
   bindKernelParameters(*this, definition, specs, kernel, *outermost.scope);
   runBlock(definition.body, 0, nullptr);
