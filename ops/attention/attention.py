@@ -16,7 +16,8 @@ def attend(query, acc, total, highest, k_rows, v_rows, mask, rows, dims, start, 
     every key of the run, so nothing is compared.
     """
     keys = tl.arange(0, BLOCK_K).to(tl.int64)
-    for first in range(start, end, BLOCK_K):
+    # The few runs at a border are not worth the code that overlaps one with the next.
+    for first in tl.range(start, end, BLOCK_K, num_stages=2 if WHOLE else 1):
         at = first + keys
         known = (at[:, None] < K_LEN) & (dims[None, :] < HEAD)
         key = tl.load(k_rows + at[:, None] * stride_kt + dims[None, :], mask=known, other=0.0)

@@ -7,6 +7,16 @@ import tilery.language as tl
 
 
 @ty.jit
+def store_normed(values, weight, bias, place, at, N):
+    """Scales, shifts and stores values that have mean 0 and variance 1."""
+    if weight is not None:
+        values = values * tl.load(weight + at, mask=at < N, other=0.0).to(tl.float32)
+    if bias is not None:
+        values = values + tl.load(bias + at, mask=at < N, other=0.0).to(tl.float32)
+    tl.store(place + at, values, mask=at < N)
+
+
+@ty.jit
 def layer_norm(x, weight, bias, y, N, stride_x, stride_y, eps, BLOCK: tl.constexpr):
     """y[row] = (x[row] - mean) / sqrt(var + eps) * weight + bias; one row an instance.
 
@@ -16,24 +26,26 @@ def layer_norm(x, weight, bias, y, N, stride_x, stride_y, eps, BLOCK: tl.constex
     """
     row = tl.program_id(0).to(tl.int64)
     lanes = tl.arange(0, BLOCK)
-    sums = tl.zeros((BLOCK,), dtype=tl.float32)
-    for start in range(0, N, BLOCK):
-        at = start + lanes
-        sums += tl.load(x + row * stride_x + at, mask=at < N, other=0.0).to(tl.float32)
-    mean = tl.sum(sums, axis=0) / N
-    squares = tl.zeros((BLOCK,), dtype=tl.float32)
-    for start in range(0, N, BLOCK):
-        at = start + lanes
-        v = tl.load(x + row * stride_x + at, mask=at < N, other=0.0).to(tl.float32)
-        delta = tl.where(at < N, v - mean, 0.0)
-        squares += delta * delta
-    scale = tl.rsqrt(tl.sum(squares, axis=0) / N + eps)
-    for start in range(0, N, BLOCK):
-        at = start + lanes
-        v = tl.load(x + row * stride_x + at, mask=at < N, other=0.0).to(tl.float32)
-        out = (v - mean) * scale
-        if weight is not None:
-            out = out * tl.load(weight + at, mask=at < N, other=0.0).to(tl.float32)
-        if bias is not None:
-            out = out + tl.load(bias + at, mask=at < N, other=0.0).to(tl.float32)
-        tl.store(y + row * stride_y + at, out, mask=at < N)
+    if N <= BLOCK:
+        v = tl.load(x + row * stride_x + lanes, mask=lanes < N, other=0.0).to(tl.float32)
+        mean = tl.sum(v, axis=0) / N
+        delta = tl.where(lanes < N, v - mean, 0.0)
+        scale = tl.rsqrt(tl.sum(delta * delta, axis=0) / N + eps)
+        store_normed(delta * scale, weight, bias, y + row * stride_y, lanes, N)
+    else:
+        sums = tl.zeros((BLOCK,), dtype=tl.float32)
+        for start in range(0, N, BLOCK):
+            at = start + lanes
+            sums += tl.load(x + row * stride_x + at, mask=at < N, other=0.0).to(tl.float32)
+        mean = tl.sum(sums, axis=0) / N
+        squares = tl.zeros((BLOCK,), dtype=tl.float32)
+        for start in range(0, N, BLOCK):
+            at = start + lanes
+            v = tl.load(x + row * stride_x + at, mask=at < N, other=0.0).to(tl.float32)
+            delta = tl.where(at < N, v - mean, 0.0)
+            squares += delta * delta
+        scale = tl.rsqrt(tl.sum(squares, axis=0) / N + eps)
+        for start in range(0, N, BLOCK):
+            at = start + lanes
+            v = tl.load(x + row * stride_x + at, mask=at < N, other=0.0).to(tl.float32)
+            store_normed((v - mean) * scale, weight, bias, y + row * stride_y, at, N)

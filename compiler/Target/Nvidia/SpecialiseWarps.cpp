@@ -190,7 +190,7 @@ private:
     for (Group &group : groups)
       if (group.dot == dot && group.block == block)
         return group;
-    groups.push_back({{}, block, dot});
+    groups.push_back({{}, block, dot, 0, {}});
     return groups.back();
   }
 
@@ -365,15 +365,34 @@ private:
         group.block = consumer;
     for (Group &group : groups)
       consume(group);
+    overlapChains();
     for (core::DotOp dot : dots)
-      rewriteDot(dot);
+      if (!llvm::is_contained(replaced, dot))
+        rewriteDot(dot);
     releaseOuterRings();
+    eraseOld();
+  }
+
+  void eraseOld() {
+    auto goesWithLoop = [&](Operation *op) {
+      return llvm::any_of(pipelined, [&](scf::ForOp loop) { return loop->isProperAncestor(op); });
+    };
+    SmallVector<Operation *> old;
+    for (core::DotOp dot : replaced)
+      if (!goesWithLoop(dot))
+        old.push_back(dot);
     for (Group &group : groups)
-      for (Load &load : group.loads) {
-        for (Operation *user : llvm::make_early_inc_range(load.op->getUsers()))
-          user->erase(); // transpositions, which have become views
-        load.op.erase();
-      }
+      for (Load &load : group.loads)
+        if (!goesWithLoop(load.op)) {
+          for (Operation *user : load.op->getUsers())
+            if (isa<core::TransOp>(user)) // which has become a view
+              old.push_back(user);
+          old.push_back(load.op);
+        }
+    for (scf::ForOp loop : pipelined)
+      loop.erase();
+    for (Operation *op : old)
+      op->erase();
   }
 
   void consume(Group &group) {
@@ -470,6 +489,178 @@ private:
     forget(dot);
   }
 
+  //===-- Chained products ---------------------------------------------------------------------------===//
+  //
+  // In attention the second product of an iteration (weights times values) needs what was computed
+  // from the first (scores). It runs while the next iteration's first product is turned into weights:
+  //
+  //   for: s = dot q, k; p = f(s); acc = g(acc, s); acc = dot p, v, acc
+  // becomes
+  //   s = dot q, k; p = f(s); a = g(acc, s)                       (the first iteration)
+  //   for the others, carrying p and a:
+  //     start s = dot q, k; start acc = dot p, v, a; wait for s; p = f(s); wait for acc; a = g(acc, s)
+  //   acc = dot p, v, a
+
+  struct Chain {
+    scf::ForOp loop;
+    core::DotOp first, last;
+    unsigned position; ///< of the carried accumulator
+  };
+
+  std::optional<Chain> chainOf(scf::ForOp loop) {
+    if (auto stages = loop->getAttrOfType<IntegerAttr>("core.num_stages"); stages && stages.getInt() < 2)
+      return std::nullopt; // the user asks for no overlap
+    SmallVector<core::DotOp> inside;
+    for (core::DotOp dot : dots)
+      if (loop->isProperAncestor(dot))
+        inside.push_back(dot);
+    if (inside.size() != 2 || inside[0]->getBlock() != loop.getBody() ||
+        inside[1]->getBlock() != loop.getBody())
+      return std::nullopt;
+    core::DotOp first = inside[0], last = inside[1];
+    bool onlyYielded = last->hasOneUse() && isa<scf::YieldOp>(*last->user_begin());
+    bool lhsInRegisters = !operandOf(last.getLhs()).load;
+    if (!onlyYielded || !lhsInRegisters || ringsEndingAt(first).size() != 1 ||
+        ringsEndingAt(last).size() != 1)
+      return std::nullopt;
+    unsigned position = last->use_begin()->getOperandNumber();
+    // Between the two only the accumulator's own preparation may read what the last one gives.
+    for (Operation *user : loop.getRegionIterArg(position).getUsers())
+      if (user->getBlock() != loop.getBody() || user->isBeforeInBlock(first))
+        return std::nullopt;
+    return Chain{loop, first, last, position};
+  }
+
+  void overlapChains() {
+    SmallVector<scf::ForOp> loops;
+    kernel.walk([&](scf::ForOp loop) { loops.push_back(loop); });
+    for (scf::ForOp loop : loops)
+      if (auto chain = chainOf(loop))
+        overlap(*chain);
+  }
+
+  Value start(OpBuilder &b, core::DotOp dot, Value lhs, Value rhs, Value accumulator) {
+    return AsyncDotOp::create(b, dot.getLoc(), dot.getType(), lhs, rhs, accumulator);
+  }
+
+  static Value wait(OpBuilder &b, Location loc, unsigned pending, Value started) {
+    return DotWaitOp::create(b, loc, TypeRange(started.getType()), pending, ValueRange(started))
+        .getResult(0);
+  }
+
+  /// A product with its operand from the ring that ends with it.
+  Value startFromRing(OpBuilder &b, core::DotOp dot, const IRMapping &map, Value lhs,
+                      Value accumulator) {
+    unsigned ring = ringsEndingAt(dot)[0];
+    SmallVector<Type> types(rings[ring].tiles.begin(), rings[ring].tiles.end());
+    auto consumed = ConsumeOp::create(b, dot.getLoc(), types, ring);
+    const Group &group = *llvm::find_if(groups, [&](const Group &candidate) {
+      return candidate.block == dot->getBlock() && candidate.ring == ring && lastUse(candidate) == dot;
+    });
+    auto operand = [&](Value value) -> Value {
+      Operand source = operandOf(value);
+      for (auto [load, buffer] : llvm::zip(group.loads, consumed.getBuffers()))
+        if (source.load == load.op)
+          return source.transposed
+                     ? TransposedOp::create(b, dot.getLoc(), transposed(load.type), buffer)
+                           .getResult()
+                     : Value(buffer);
+      return {};
+    };
+    Value left = operand(dot.getLhs());
+    if (!left)
+      left = lhs ? lhs : map.lookupOrDefault(bufferFor(b, dot.getLhs()));
+    return start(b, dot, left, operand(dot.getRhs()), accumulator);
+  }
+
+  /// Copies the body but for the products, whose results are in `map`; `before(op)` is called first.
+  void cloneBody(OpBuilder &b, Chain &chain, IRMapping &map,
+                 llvm::function_ref<void(Operation *)> before) {
+    for (Operation &op : chain.loop.getBody()->without_terminator()) {
+      bool isProduct = &op == chain.first || &op == chain.last;
+      Operation *source = isa<core::TransOp>(op) ? op.getOperand(0).getDefiningOp() : &op;
+      if (isa<ConsumeOp>(op) || buffers.contains(source))
+        continue;
+      before(&op);
+      if (!isProduct)
+        b.clone(op, map);
+    }
+  }
+
+  void overlap(Chain chain) {
+    scf::ForOp loop = chain.loop;
+    Location loc = loop.getLoc();
+    OpBuilder b(loop);
+    unsigned firstRing = ringsEndingAt(chain.first)[0], lastRing = ringsEndingAt(chain.last)[0];
+    Value ran = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, loop.getLowerBound(),
+                                      loop.getUpperBound());
+    auto branch = scf::IfOp::create(b, loc, loop.getResultTypes(), ran, true);
+    b.setInsertionPointToStart(branch.elseBlock());
+    scf::YieldOp::create(b, loc, loop.getInits());
+    b.setInsertionPointToStart(branch.thenBlock());
+
+    // The first iteration, without the last product.
+    IRMapping map;
+    map.map(loop.getInductionVar(), loop.getLowerBound());
+    map.map(loop.getRegionIterArgs(), loop.getInits());
+    cloneBody(b, chain, map, [&](Operation *op) {
+      if (op != chain.first)
+        return;
+      Value started = startFromRing(b, chain.first, map, {},
+                                    map.lookupOrDefault(chain.first.getAccumulator()));
+      map.map(chain.first.getResult(), wait(b, loc, 0, started));
+      ReleaseOp::create(b, loc, firstRing, 0u);
+    });
+    auto carriedFrom = [&](IRMapping &values) {
+      SmallVector<Value> carried;
+      for (auto [i, yielded] : llvm::enumerate(loop.getYieldedValues()))
+        carried.push_back(values.lookupOrDefault(
+            i == chain.position ? chain.last.getAccumulator() : yielded));
+      carried.push_back(values.lookupOrDefault(chain.last.getLhs()));
+      return carried;
+    };
+    // The others.
+    Value second = arith::AddIOp::create(b, loc, loop.getLowerBound(), loop.getStep());
+    auto rest = scf::ForOp::create(b, loc, second, loop.getUpperBound(), loop.getStep(),
+                                   carriedFrom(map));
+    {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(rest.getBody());
+      IRMapping inner;
+      inner.map(loop.getInductionVar(), rest.getInductionVar());
+      for (auto [i, argument] : llvm::enumerate(loop.getRegionIterArgs()))
+        inner.map(argument, rest.getRegionIterArg(unsigned(i)));
+      Value accumulator = rest.getRegionIterArg(chain.position), weights = rest.getRegionIterArgs().back();
+      Value underWay;
+      cloneBody(b, chain, inner, [&](Operation *op) {
+        if (op == chain.first) {
+          Value scores = startFromRing(b, chain.first, inner, {},
+                                       inner.lookupOrDefault(chain.first.getAccumulator()));
+          underWay = startFromRing(b, chain.last, inner, weights, accumulator);
+          inner.map(chain.first.getResult(), wait(b, loc, 1, scores));
+          ReleaseOp::create(b, loc, firstRing, 0u);
+        } else if (underWay && llvm::is_contained(op->getOperands(),
+                                                  Value(loop.getRegionIterArg(chain.position)))) {
+          inner.map(loop.getRegionIterArg(chain.position), wait(b, loc, 0, underWay));
+          ReleaseOp::create(b, loc, lastRing, 0u);
+          underWay = {};
+        }
+      });
+      scf::YieldOp::create(b, loc, carriedFrom(inner));
+    }
+    // The last product of the last iteration.
+    Value started = startFromRing(b, chain.last, map, rest.getResults().back(),
+                                  rest.getResult(chain.position));
+    SmallVector<Value> results(rest.getResults().drop_back());
+    results[chain.position] = wait(b, loc, 0, started);
+    ReleaseOp::create(b, loc, lastRing, 0u);
+    scf::YieldOp::create(b, loc, results);
+    loop.replaceAllUsesWith(branch.getResults());
+    forget(chain.first);
+    forget(chain.last);
+    pipelined.push_back(loop);
+  }
+
   static void releaseIf(OpBuilder &b, Location loc, Value condition, ArrayRef<unsigned> rings,
                         unsigned age) {
     if (rings.empty())
@@ -498,14 +689,13 @@ private:
       b.setInsertionPointAfter(last);
       ReleaseOp::create(b, last->getLoc(), group.ring, 0u);
     }
-    for (core::DotOp dot : replaced)
-      dot.erase();
   }
 
   func::FuncOp kernel;
   unsigned numWarps, numStages;
   int64_t sharedBytes;
   SmallVector<core::DotOp> dots, replaced;
+  SmallVector<scf::ForOp> pipelined; ///< replaced by overlapped forms
   std::vector<Group> groups;
   std::vector<Ring> rings;
   DenseMap<Operation *, unsigned> groupOf;
