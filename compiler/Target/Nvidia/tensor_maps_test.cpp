@@ -1,8 +1,10 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
-// From a load to the recipe that the launcher follows, and its numbers for given arguments.
+// From a load to the recipe that the launcher follows, and its numbers for
+// given arguments.
 #include "compiler/Target/Nvidia/TensorMaps.h"
 
+#include "mlir/AsmParser/AsmParser.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -15,36 +17,46 @@ namespace {
 
 using Kind = HostExpression::Kind;
 
-int64_t evaluate(const HostExpression &e, const std::vector<int64_t> &arguments) {
+int64_t evaluate(const HostExpression &e,
+                 const std::vector<int64_t> &arguments) {
   if (e.kind == Kind::Constant)
     return e.value;
   if (e.kind == Kind::Argument)
     return arguments.at(size_t(e.value));
   int64_t lhs = evaluate(*e.lhs, arguments), rhs = evaluate(*e.rhs, arguments);
   switch (e.kind) {
-  case Kind::Add: return lhs + rhs;
-  case Kind::Subtract: return lhs - rhs;
-  case Kind::Multiply: return lhs * rhs;
-  case Kind::DivideSigned: return lhs / rhs;
-  case Kind::Minimum: return std::min(lhs, rhs);
-  default: return std::max(lhs, rhs);
+  case Kind::Add:
+    return lhs + rhs;
+  case Kind::Subtract:
+    return lhs - rhs;
+  case Kind::Multiply:
+    return lhs * rhs;
+  case Kind::DivideSigned:
+    return lhs / rhs;
+  case Kind::Minimum:
+    return std::min(lhs, rhs);
+  default:
+    return std::max(lhs, rhs);
   }
 }
 
 class TensorMapsTest : public testing::Test {
 protected:
   TensorMapsTest() {
-    context.loadDialect<core::CoreDialect, simt::SimtDialect, mlir::arith::ArithDialect,
-                        mlir::func::FuncDialect, mlir::scf::SCFDialect>();
+    context.loadDialect<core::CoreDialect, simt::SimtDialect,
+                        mlir::arith::ArithDialect, mlir::func::FuncDialect,
+                        mlir::scf::SCFDialect>();
   }
 
   /// A kernel that loads a 64 x 64 tile of a matrix of %m rows and %n columns.
-  core::LoadOp load(const std::string &divisibility, const std::string &columnBound = "%n",
+  core::LoadOp load(const std::string &divisibility,
+                    const std::string &columnBound = "%n",
                     const std::string &between = "") {
     std::string text = R"(
 func.func @kernel(%p: !core.ptr<bf16> {core.divisibility = 16 : i32}, %m: i32, %n: i32,
-                  %stride: i32 {core.divisibility = )" + divisibility + R"( : i32}) {
-  %id = core.program_id 0
+                  %stride: i32 {core.divisibility = )" +
+                       divisibility + R"( : i32}) {
+  %id = core.program_id 0 : i32
   %c64 = arith.constant 64 : i32
   %first = arith.muli %id, %c64 : i32
   %r = core.range 0, 64 : tensor<64xi32>
@@ -61,13 +73,14 @@ func.func @kernel(%p: !core.ptr<bf16> {core.divisibility = 16 : i32}, %m: i32, %
   %a = core.addptr %ps, %o : tensor<64x64x!core.ptr<bf16>>, tensor<64x64xi32>
 )" + between + R"(
   %ms = core.splat %m : i32 -> tensor<64x1xi32>
-  %ns = core.splat )" + columnBound + R"( : i32 -> tensor<1x64xi32>
+  %ns = core.splat )" + columnBound +
+                       R"( : i32 -> tensor<1x64xi32>
   %mr = arith.cmpi slt, %row, %ms : tensor<64x1xi32>
   %mc = arith.cmpi slt, %col, %ns : tensor<1x64xi32>
   %mrb = core.broadcast %mr : tensor<64x1xi1> -> tensor<64x64xi1>
   %mcb = core.broadcast %mc : tensor<1x64xi1> -> tensor<64x64xi1>
   %mask = arith.andi %mrb, %mcb : tensor<64x64xi1>
-  %v = core.load %a mask %mask : tensor<64x64x!core.ptr<bf16>> -> tensor<64x64xbf16>
+  %v = core.load %a mask %mask : tensor<64x64x!core.ptr<bf16>>, tensor<64x64xi1> -> tensor<64x64xbf16>
   return
 })";
     module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
@@ -82,7 +95,8 @@ func.func @kernel(%p: !core.ptr<bf16> {core.divisibility = 16 : i32}, %m: i32, %
     auto access = affineAccess(op);
     if (!access)
       return std::nullopt;
-    auto type = simt::BufferType::get(&context, {64, 64}, access->element, access->fastest);
+    auto type = simt::BufferType::get(&context, {64, 64}, access->element,
+                                      access->fastest);
     mlir::Attribute attr = tensorMapAttr(*access, type);
     return attr ? std::optional(recipeOf(attr)) : std::nullopt;
   }
@@ -101,7 +115,8 @@ TEST_F(TensorMapsTest, AMatrixWithMasksAtItsEnds) {
   ASSERT_EQ(found->extents.size(), 2u);
   ASSERT_EQ(found->strides.size(), 1u);
   std::vector<int64_t> arguments = {0, 1000, 776, 800};
-  EXPECT_EQ(evaluate(found->extents[0], arguments), 776); // the contiguous dimension first
+  EXPECT_EQ(evaluate(found->extents[0], arguments),
+            776); // the contiguous dimension first
   EXPECT_EQ(evaluate(found->extents[1], arguments), 1000);
   EXPECT_EQ(evaluate(found->strides[0], arguments), 800);
 }

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
-// What is known of the tiles in small kernels; "test.probe" marks the values that are looked at.
+// What is known of the tiles in small kernels; "test.probe" marks the values
+// that are looked at.
 #include "compiler/Target/Simt/AxisInfo.h"
 
 #include "compiler/Dialect/Core/IR/Core.h"
@@ -11,6 +12,8 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
 namespace tilery::simt {
 namespace {
 
@@ -19,18 +22,21 @@ using List = AxisInfo::List;
 class AxisInfoTest : public testing::Test {
 protected:
   AxisInfoTest() {
-    context.loadDialect<core::CoreDialect, mlir::arith::ArithDialect, mlir::func::FuncDialect,
-                        mlir::scf::SCFDialect>();
+    context.loadDialect<core::CoreDialect, mlir::arith::ArithDialect,
+                        mlir::func::FuncDialect, mlir::scf::SCFDialect>();
     context.allowUnregisteredDialects();
   }
 
-  /// The operands of the probes of a kernel with pointers %p (16-byte aligned), %q and %f (of halves,
-  /// 16-byte aligned) and the integers %n (a multiple of 16) and %m.
+  /// The operands of the probes of a kernel with pointers %p (16-byte aligned),
+  /// %q and %f (of halves, 16-byte aligned) and the integers %n (a multiple of
+  /// 16) and %m.
   std::vector<mlir::Value> probes(const std::string &body) {
-    std::string text = "func.func @kernel(%p: !core.ptr<f32> {core.divisibility = 16 : i32}, "
-                       "%q: !core.ptr<f32>, %f: !core.ptr<f16> {core.divisibility = 16 : i32}, "
-                       "%n: i32 {core.divisibility = 16 : i32}, %m: i32) {\n" +
-                       body + "\nreturn\n}";
+    std::string text =
+        "func.func @kernel(%p: !core.ptr<f32> {core.divisibility = 16 : i32}, "
+        "%q: !core.ptr<f32>, %f: !core.ptr<f16> {core.divisibility = 16 : "
+        "i32}, "
+        "%n: i32 {core.divisibility = 16 : i32}, %m: i32) {\n" +
+        body + "\nreturn\n}";
     module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
     std::vector<mlir::Value> values;
     if (!module) {
@@ -182,7 +188,8 @@ TEST_F(AxisInfoTest, VectorsAreAsWideAsAlignmentAndMaskAllow) {
   std::vector<mlir::Value> values = probes(body);
   AxisAnalysis axes;
   EXPECT_EQ(axes.vectorWidth(values[0], {}, 0), 4u);
-  EXPECT_EQ(axes.vectorWidth(values[1], {}, 0), 1u); // aligned to its element only
+  EXPECT_EQ(axes.vectorWidth(values[1], {}, 0),
+            1u); // aligned to its element only
   EXPECT_EQ(axes.vectorWidth(values[2], {}, 0), 8u);
   EXPECT_EQ(axes.vectorWidth(values[2], values[3], 0), 8u);
   EXPECT_EQ(axes.vectorWidth(values[2], values[4], 0), 1u);
@@ -216,6 +223,146 @@ TEST_F(AxisInfoTest, HintsRaiseWhatIsKnown) {
     %h = core.hint %s {divisibility = array<i32: 8>} : tensor<32xi32>
     "test.probe"(%h) : (tensor<32xi32>) -> ())");
   EXPECT_EQ(info.divisibility, List{8});
+}
+
+//===-- Random expressions
+//----------------------------------------------------------------------===//
+
+/// A tile of the IR and what it holds for arguments %n and %m.
+struct Evaluated {
+  mlir::Value value;
+  std::vector<int64_t> elements;
+};
+
+class RandomExpressions {
+public:
+  RandomExpressions(mlir::func::FuncOp kernel, unsigned seed)
+      : random(seed),
+        b(mlir::OpBuilder::atBlockBegin(&kernel.getBody().front())),
+        loc(kernel.getLoc()),
+        type(mlir::RankedTensorType::get({Extent}, b.getI32Type())) {
+    int32_t start = 8 * int32_t(random() % 4);
+    add(core::RangeOp::create(b, loc, type, start, start + Extent),
+        [&](int64_t i) { return start + i; });
+    int64_t n = 16 * int64_t(random() % 8), m = int64_t(random() % 100);
+    for (auto [argument, value] : {std::pair(3, n), std::pair(4, m)})
+      add(core::SplatOp::create(b, loc, type,
+                                kernel.getArgument(unsigned(argument))),
+          [value = value](int64_t) { return value; });
+    for (int32_t value : {1, 4, 16, 6})
+      add(mlir::arith::ConstantOp::create(
+              b, loc, mlir::DenseElementsAttr::get(type, value)),
+          [=](int64_t) { return value; });
+  }
+
+  void step() {
+    const Evaluated x = pick(), y = pick();
+    auto bigger = [&] {
+      return llvm::any_of(x.elements,
+                          [](int64_t e) { return std::abs(e) > 10000; }) ||
+             llvm::any_of(y.elements,
+                          [](int64_t e) { return std::abs(e) > 10000; });
+    };
+    bool positive =
+        llvm::all_of(x.elements, [](int64_t e) { return e >= 0; }) &&
+        llvm::all_of(y.elements, [](int64_t e) { return e > 0; });
+    namespace arith = mlir::arith;
+    switch (random() % 6) {
+    case 0:
+      return add(arith::AddIOp::create(b, loc, x.value, y.value),
+                 [&](int64_t i) { return x.elements[i] + y.elements[i]; });
+    case 1:
+      return add(arith::SubIOp::create(b, loc, x.value, y.value),
+                 [&](int64_t i) { return x.elements[i] - y.elements[i]; });
+    case 2:
+      if (!bigger())
+        add(arith::MulIOp::create(b, loc, x.value, y.value),
+            [&](int64_t i) { return x.elements[i] * y.elements[i]; });
+      return;
+    case 3:
+      if (positive)
+        add(arith::DivSIOp::create(b, loc, x.value, y.value),
+            [&](int64_t i) { return x.elements[i] / y.elements[i]; });
+      return;
+    case 4:
+      if (positive)
+        add(arith::RemSIOp::create(b, loc, x.value, y.value),
+            [&](int64_t i) { return x.elements[i] % y.elements[i]; });
+      return;
+    default:
+      return compare(x, y);
+    }
+  }
+
+  std::vector<Evaluated> tiles, masks;
+
+private:
+  static constexpr int32_t Extent = 64;
+
+  const Evaluated pick() { return tiles[random() % tiles.size()]; }
+
+  void compare(const Evaluated &x, const Evaluated &y) {
+    using P = mlir::arith::CmpIPredicate;
+    const std::pair<P, bool (*)(int64_t, int64_t)> kinds[] = {
+        {P::slt, [](int64_t p, int64_t q) { return p < q; }},
+        {P::sle, [](int64_t p, int64_t q) { return p <= q; }},
+        {P::sgt, [](int64_t p, int64_t q) { return p > q; }},
+        {P::sge, [](int64_t p, int64_t q) { return p >= q; }},
+        {P::eq, [](int64_t p, int64_t q) { return p == q; }}};
+    auto [predicate, holds] = kinds[random() % 5];
+    Evaluated mask{
+        mlir::arith::CmpIOp::create(b, loc, predicate, x.value, y.value), {}};
+    for (int64_t i = 0; i < Extent; ++i)
+      mask.elements.push_back(holds(x.elements[i], y.elements[i]));
+    masks.push_back(mask);
+  }
+
+  void add(mlir::Value value, llvm::function_ref<int64_t(int64_t)> element) {
+    Evaluated made{value, {}};
+    for (int64_t i = 0; i < Extent; ++i)
+      made.elements.push_back(element(i));
+    tiles.push_back(made);
+  }
+
+  std::mt19937 random;
+  mlir::OpBuilder b;
+  mlir::Location loc;
+  mlir::RankedTensorType type;
+};
+
+void expectTrue(const AxisInfo &info, const Evaluated &tile) {
+  const std::vector<int64_t> &e = tile.elements;
+  for (size_t i = 0; i < e.size(); ++i) {
+    size_t run = i - i % size_t(info.contiguity[0]),
+           equal = i - i % size_t(info.constancy[0]);
+    ASSERT_EQ(e[i], e[run] + int64_t(i - run))
+        << "contiguity " << info.contiguity[0];
+    ASSERT_EQ(e[i], e[equal]) << "constancy " << info.constancy[0];
+    ASSERT_EQ(e[run] % info.divisibility[0], 0)
+        << "divisibility " << info.divisibility[0];
+  }
+}
+
+TEST_F(AxisInfoTest, RandomExpressionsHoldWhatIsSaidOfThem) {
+  for (unsigned seed = 0; seed < 400; ++seed) {
+    probes("");
+    RandomExpressions expressions(*module->getOps<mlir::func::FuncOp>().begin(),
+                                  seed);
+    for (int i = 0; i < 12; ++i)
+      expressions.step();
+    AxisAnalysis axes;
+    for (const auto *list : {&expressions.tiles, &expressions.masks})
+      for (const Evaluated &tile : *list) {
+        std::string text;
+        llvm::raw_string_ostream(text)
+            << "seed " << seed << ", " << tile.value << "\n"
+            << **module;
+        SCOPED_TRACE(text);
+        expectTrue(axes.of(tile.value), tile);
+        if (HasFatalFailure())
+          return;
+      }
+  }
 }
 
 } // namespace

@@ -65,11 +65,13 @@ int32_t applied(llvm::ArrayRef<int32_t> images, int64_t index) {
   return result;
 }
 
-const std::vector<Shape> shapes = {{1},      {2},       {32},       {4096},       {1, 1},
-                                   {1, 64},  {64, 1},   {16, 16},   {128, 64},    {32, 512},
-                                   {2, 4, 8}, {4, 1, 128}, {8, 16, 4}, {2, 2, 2, 32}};
+const std::vector<Shape> shapes = {
+    {1},       {2},         {32},       {4096},       {1, 1},
+    {1, 64},   {64, 1},     {16, 16},   {128, 64},    {32, 512},
+    {2, 4, 8}, {4, 1, 128}, {8, 16, 4}, {2, 2, 2, 32}};
 
-//===-- One layout -----------------------------------------------------------------------------===//
+//===-- One layout
+//-----------------------------------------------------------------------------===//
 
 TEST(LinearLayout, AtIsTheXorOfTheBasesOfSetBits) {
   LinearLayout layout{{1, 2}, {4, 8, 16, 32, 64}, {128, 0}};
@@ -78,7 +80,8 @@ TEST(LinearLayout, AtIsTheXorOfTheBasesOfSetBits) {
   EXPECT_EQ(layout.at(3, 0, 0), 3);
   EXPECT_EQ(layout.at(1, 31, 0), 1 + 124);
   EXPECT_EQ(layout.at(2, 5, 1), 2 + 4 + 16 + 128);
-  EXPECT_EQ(layout.at(2, 5, 3), layout.at(2, 5, 1)); // the second warp bit repeats
+  EXPECT_EQ(layout.at(2, 5, 3),
+            layout.at(2, 5, 1)); // the second warp bit repeats
   EXPECT_EQ(layout.replicatedWarps(), 2u);
   EXPECT_EQ(layout.replicatedLanes(), 0u);
 }
@@ -86,7 +89,8 @@ TEST(LinearLayout, AtIsTheXorOfTheBasesOfSetBits) {
 TEST(LinearLayout, ContiguityCountsAlignedNeighboursInRegisters) {
   Bases lanes = {16, 32, 64, 128, 256};
   EXPECT_EQ((LinearLayout{{1, 2, 4, 8}, lanes, {}}.contiguity()), 16u);
-  EXPECT_EQ((LinearLayout{{8, 2, 1, 4}, lanes, {}}.contiguity()), 16u); // in any order
+  EXPECT_EQ((LinearLayout{{8, 2, 1, 4}, lanes, {}}.contiguity()),
+            16u); // in any order
   EXPECT_EQ((LinearLayout{{2, 4, 8}, lanes, {}}.contiguity()), 1u);
   EXPECT_EQ((LinearLayout{{1, 4, 8}, lanes, {}}.contiguity()), 2u);
   // Another base that touches bit 1 breaks the alignment of pairs of pairs.
@@ -130,23 +134,30 @@ TEST(Span, ExpressesExactlyWhatItsGeneratorsReach) {
     Span span(generators);
     for (int32_t vector = 0; vector < 64; ++vector) {
       std::optional<unsigned> chosen = span.express(vector);
-      ASSERT_EQ(chosen.has_value(), reached[size_t(vector)]) << "trial " << trial;
+      ASSERT_EQ(chosen.has_value(), reached[size_t(vector)])
+          << "trial " << trial;
       if (chosen)
         ASSERT_EQ(sumOf(*chosen), vector) << "trial " << trial;
     }
   }
 }
 
-//===-- Images ---------------------------------------------------------------------------------===//
+//===-- Images
+//---------------------------------------------------------------------------------===//
 
 TEST(Images, TransposeMovesEveryElement) {
   const std::vector<std::pair<Shape, std::vector<int32_t>>> cases = {
-      {{4, 8}, {1, 0}}, {{1, 16}, {1, 0}}, {{2, 4, 8}, {2, 0, 1}}, {{2, 4, 8}, {0, 2, 1}}, {{8}, {0}}};
+      {{4, 8}, {1, 0}},
+      {{1, 16}, {1, 0}},
+      {{2, 4, 8}, {2, 0, 1}},
+      {{2, 4, 8}, {0, 2, 1}},
+      {{8}, {0}}};
   for (const auto &[shape, order] : cases) {
     Shape result;
     for (int32_t dim : order)
       result.push_back(shape[size_t(dim)]);
-    auto forth = transposeImages(shape, order), back = transposeBackImages(shape, order);
+    auto forth = transposeImages(shape, order),
+         back = transposeBackImages(shape, order);
     for (int64_t index = 0; index < elementsOf(shape); ++index) {
       Shape at = coordinatesOf(shape, index), moved;
       for (int32_t dim : order)
@@ -158,8 +169,10 @@ TEST(Images, TransposeMovesEveryElement) {
 }
 
 TEST(Images, BroadcastReadsCoordinateZeroOfRepeatedDimensions) {
-  const std::vector<std::pair<Shape, Shape>> cases = {
-      {{1, 8}, {4, 8}}, {{4, 1}, {4, 8}}, {{1, 1}, {4, 8}}, {{2, 1, 4}, {2, 8, 4}}};
+  const std::vector<std::pair<Shape, Shape>> cases = {{{1, 8}, {4, 8}},
+                                                      {{4, 1}, {4, 8}},
+                                                      {{1, 1}, {4, 8}},
+                                                      {{2, 1, 4}, {2, 8, 4}}};
   for (const auto &[source, result] : cases) {
     auto images = broadcastBackImages(source, result);
     for (int64_t index = 0; index < elementsOf(result); ++index) {
@@ -179,7 +192,8 @@ TEST(Images, DropAxisForgetsOneCoordinate) {
     auto images = dropAxisImages(shape, axis);
     for (int64_t index = 0; index < elementsOf(shape); ++index) {
       Shape at = coordinatesOf(shape, index);
-      EXPECT_EQ((index & axisMask(shape, axis)) >> axisShift(shape, axis), at[axis]);
+      EXPECT_EQ((index & axisMask(shape, axis)) >> axisShift(shape, axis),
+                at[axis]);
       at.erase(at.begin() + axis);
       EXPECT_EQ(applied(images, index), indexOf(rest, at));
     }
@@ -194,17 +208,20 @@ TEST(Images, AMappedLayoutHoldsTheImagesOfItsElements) {
   for (unsigned warp = 0; warp < 2; ++warp)
     for (unsigned lane = 0; lane < 32; ++lane)
       for (unsigned r = 0; r < layout.numRegisters(); ++r)
-        EXPECT_EQ(moved.at(r, lane, warp), applied(images, layout.at(r, lane, warp)));
+        EXPECT_EQ(moved.at(r, lane, warp),
+                  applied(images, layout.at(r, lane, warp)));
 }
 
-//===-- Constructions ----------------------------------------------------------------------------===//
+//===-- Constructions
+//----------------------------------------------------------------------------===//
 
 TEST(Constructions, LayoutsHoldEachElementEquallyOften) {
   for (const Shape &shape : shapes)
     for (unsigned laneBits : {5u, 6u})
       for (unsigned warpBits : {0u, 1u, 2u, 3u, 4u}) {
-        SCOPED_TRACE(testing::PrintToString(shape) + " lanes 2^" + std::to_string(laneBits) +
-                     " warps 2^" + std::to_string(warpBits));
+        SCOPED_TRACE(testing::PrintToString(shape) + " lanes 2^" +
+                     std::to_string(laneBits) + " warps 2^" +
+                     std::to_string(warpBits));
         for (unsigned bits : {1u, 8u, 16u, 32u, 64u}) {
           LinearLayout layout = defaultLayout(shape, bits, laneBits, warpBits);
           EXPECT_EQ(layout.lanes.size(), laneBits);
@@ -216,16 +233,19 @@ TEST(Constructions, LayoutsHoldEachElementEquallyOften) {
         for (unsigned dim = 0; dim < shape.size(); ++dim)
           order.push_back(dim);
         for (unsigned vector : {1u, 4u, 16u})
-          expectEven(blockedLayout(shape, order, vector, laneBits, warpBits), elementsOf(shape));
+          expectEven(blockedLayout(shape, order, vector, laneBits, warpBits),
+                     elementsOf(shape));
       }
 }
 
-TEST(Constructions, DefaultLayoutTakesSixteenBytesAThreadWhereTheTileIsLargeEnough) {
+TEST(Constructions,
+     DefaultLayoutTakesSixteenBytesAThreadWhereTheTileIsLargeEnough) {
   EXPECT_EQ(defaultLayout({4096}, 32, 5, 2).contiguity(), 4u);
   EXPECT_EQ(defaultLayout({4096}, 16, 5, 2).contiguity(), 8u);
   EXPECT_EQ(defaultLayout({4096}, 8, 5, 2).contiguity(), 16u);
   EXPECT_EQ(defaultLayout({4096}, 64, 5, 2).contiguity(), 2u);
-  EXPECT_EQ(defaultLayout({128}, 16, 5, 2).contiguity(), 1u); // one element a thread
+  EXPECT_EQ(defaultLayout({128}, 16, 5, 2).contiguity(),
+            1u); // one element a thread
   EXPECT_EQ(defaultLayout({64, 2}, 8, 5, 0).contiguity(), 2u);
 }
 
@@ -236,7 +256,8 @@ TEST(Constructions, BlockedLayoutFollowsItsOrder) {
   EXPECT_EQ(columns.lanes[0], 128);
 }
 
-//===-- Products by groups of four warps ---------------------------------------------------------===//
+//===-- Products by groups of four warps
+//---------------------------------------------------------===//
 
 TEST(AsyncDot, AccumulatorsLieOnOneThreadEach) {
   for (unsigned warps : {4u, 8u, 16u})
@@ -246,7 +267,8 @@ TEST(AsyncDot, AccumulatorsLieOnOneThreadEach) {
         EXPECT_EQ(grid.rowGroups * grid.columnGroups * 4, int64_t(warps));
         if (grid.columns < 8)
           continue; // refused before a layout is asked for
-        SCOPED_TRACE(testing::Message() << m << "x" << n << " by " << warps << " warps");
+        SCOPED_TRACE(testing::Message()
+                     << m << "x" << n << " by " << warps << " warps");
         LinearLayout layout = asyncDotLayout(m, n, warps);
         EXPECT_EQ(layout.warps.size(), llvm::Log2_32(warps));
         EXPECT_EQ(holders(layout).begin()->second, 1u);
@@ -254,14 +276,16 @@ TEST(AsyncDot, AccumulatorsLieOnOneThreadEach) {
       }
 }
 
-// Thread t of a group (w = t / 32, l = t % 32): d[4j + 0, 1] is row 16 w + l / 4, columns
-// 8 j + 2 (l % 4) and the next; d[4j + 2, 3] the same, eight rows below (PTX ISA, wgmma).
+// Thread t of a group (w = t / 32, l = t % 32): d[4j + 0, 1] is row 16 w + l /
+// 4, columns 8 j + 2 (l % 4) and the next; d[4j + 2, 3] the same, eight rows
+// below (PTX ISA, wgmma).
 TEST(AsyncDot, AccumulatorsLieAsTheInstructionWritesThem) {
   LinearLayout layout = asyncDotLayout(64, 128, 4);
   for (unsigned t = 0; t < 128; ++t)
     for (unsigned r = 0; r < layout.numRegisters(); ++r) {
       unsigned w = t / 32, l = t % 32;
-      unsigned row = 16 * w + l / 4 + (r & 2 ? 8 : 0), column = 8 * (r / 4) + 2 * (l % 4) + (r & 1);
+      unsigned row = 16 * w + l / 4 + (r & 2 ? 8 : 0),
+               column = 8 * (r / 4) + 2 * (l % 4) + (r & 1);
       ASSERT_EQ(layout.at(r, l, w), int32_t(row * 128 + column));
     }
 }
@@ -270,11 +294,13 @@ TEST(AsyncDot, LeftOperandsRepeatOnlyAlongColumnGroups) {
   for (unsigned warps : {4u, 8u})
     for (int64_t m : {64, 128})
       for (int64_t k : {16, 64, 128}) {
-        SCOPED_TRACE(testing::Message() << m << "x" << k << " by " << warps << " warps");
+        SCOPED_TRACE(testing::Message()
+                     << m << "x" << k << " by " << warps << " warps");
         int64_t n = 128;
         LinearLayout layout = asyncLhsLayout(m, n, k, warps);
         expectEven(layout, m * k);
-        EXPECT_EQ(holders(layout).begin()->second, unsigned(GroupGrid::of(m, n, warps).columnGroups));
+        EXPECT_EQ(holders(layout).begin()->second,
+                  unsigned(GroupGrid::of(m, n, warps).columnGroups));
       }
 }
 

@@ -15,7 +15,9 @@ namespace {
 const LinearLayout byColumns{{32, 64, 128, 256, 512}, {1, 2, 4, 8, 16}, {}};
 const LinearLayout byRows{{1, 2, 4, 8, 16}, {32, 64, 128, 256, 512}, {}};
 
-TEST(BankPasses, NeighboursHaveNoConflict) { EXPECT_EQ(bankPasses(byColumns, 4, 4, {}), 1u); }
+TEST(BankPasses, NeighboursHaveNoConflict) {
+  EXPECT_EQ(bankPasses(byColumns, 4, 4, {}), 1u);
+}
 
 TEST(BankPasses, AColumnOfRowsOf128BytesIsInOneBank) {
   EXPECT_EQ(bankPasses(byRows, 4, 4, {}), 32u);
@@ -27,7 +29,8 @@ TEST(BankPasses, AStrideOfTwoWordsHalvesTheBanks) {
 
 TEST(BankPasses, LanesThatReadTheSameWordShareThePass) {
   EXPECT_EQ(bankPasses({{}, {0, 0, 0, 0, 0}, {}}, 4, 4, {}), 1u);
-  EXPECT_EQ(bankPasses({{}, {1, 2, 4, 8, 16}, {}}, 1, 1, {}), 1u); // four bytes of one word
+  EXPECT_EQ(bankPasses({{}, {1, 2, 4, 8, 16}, {}}, 1, 1, {}),
+            1u); // four bytes of one word
   EXPECT_EQ(bankPasses({{}, {0, 1, 2, 4, 8}, {}}, 2, 2, {}), 1u);
 }
 
@@ -46,7 +49,8 @@ TEST(Swizzle, PermutesTheBytesOfATile) {
         seen.insert(stored);
         // Groups of `unit` bytes stay together.
         ASSERT_EQ(stored % int32_t(unit), offset % int32_t(unit));
-        ASSERT_EQ(stored - stored % int32_t(unit), swizzle.apply(offset - offset % int32_t(unit)));
+        ASSERT_EQ(stored - stored % int32_t(unit),
+                  swizzle.apply(offset - offset % int32_t(unit)));
       }
       ASSERT_EQ(seen.size(), 8192u) << "shift " << shift << " unit " << unit;
       EXPECT_EQ(*seen.rbegin(), 8191);
@@ -63,11 +67,13 @@ TEST(Swizzle, IsNoneWhereThereIsNoConflict) {
   EXPECT_EQ(chooseSwizzle(byColumns, byColumns, 4, 4, 4096), Swizzle());
 }
 
-// Any two layouts: never more passes than without a swizzle, and a permutation within the tile.
+// Any two layouts: never more passes than without a swizzle, and a permutation
+// within the tile.
 TEST(Swizzle, ChosenOnesAreBijectiveAndNeverWorseThanNone) {
   std::mt19937 random(2);
   for (int trial = 0; trial < 300; ++trial) {
-    unsigned bits = 6 + unsigned(random() % 7), elementBytes = 1u << random() % 4;
+    unsigned bits = 6 + unsigned(random() % 7),
+             elementBytes = 1u << random() % 4;
     auto layout = [&] {
       Bases bases;
       for (unsigned bit = 0; bit < bits; ++bit)
@@ -79,12 +85,14 @@ TEST(Swizzle, ChosenOnesAreBijectiveAndNeverWorseThanNone) {
       return made;
     };
     LinearLayout from = layout(), to = layout();
-    unsigned vector = elementBytes * std::max(from.contiguity(), to.contiguity());
+    unsigned vector =
+        elementBytes * std::max(from.contiguity(), to.contiguity());
     vector = std::min(vector, 16u);
     int64_t bytes = int64_t(elementBytes) << bits;
     Swizzle swizzle = chooseSwizzle(from, to, elementBytes, vector, bytes);
     auto cost = [&](const Swizzle &with) {
-      return bankPasses(from, elementBytes, vector, with) + bankPasses(to, elementBytes, vector, with);
+      return bankPasses(from, elementBytes, vector, with) +
+             bankPasses(to, elementBytes, vector, with);
     };
     ASSERT_LE(cost(swizzle), cost({})) << "trial " << trial;
     std::set<int32_t> seen;
