@@ -5,6 +5,7 @@
 
 #include "compiler/Target/Cpu/CpuTarget.h"
 #include "compiler/Target/Nvidia/NvidiaTarget.h"
+#include "compiler/Target/Nvidia/Passes.h"
 #include "compiler/Target/Simt/IR/Simt.h"
 #include "mlir/Conversion/NVVMToLLVM/NVVMToLLVM.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -53,6 +54,8 @@ void registerTargetDialects(mlir::DialectRegistry &registry) {
   mlir::registerNVVMDialectTranslation(registry);
   mlir::registerConvertNVVMToLLVMInterface(registry);
 }
+
+void registerTargetPasses() { nvidia::registerPasses(); }
 
 std::vector<std::string> targetNames() {
   std::vector<std::string> names;

@@ -31,6 +31,9 @@ struct TargetOptions {
 /// The dialects that targets lower through.
 void registerTargetDialects(mlir::DialectRegistry &registry);
 
+/// Makes the passes of targets known to tilery-opt.
+void registerTargetPasses();
+
 /// "cpu", "sm_90a", ...: what makeTarget takes.
 std::vector<std::string> targetNames();
 

@@ -4,6 +4,7 @@
 #include "compiler/Conversion/CoreToVector/CoreToVector.h"
 #include "compiler/Dialect/Core/Transforms/Passes.h"
 #include "compiler/Pipeline/Lower.h"
+#include "compiler/Target/Registry.h"
 
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -23,6 +24,7 @@ int main(int argc, char **argv) {
   mlir::registerReconcileUnrealizedCastsPass();
   tilery::core::registerCorePasses();
   tilery::registerCoreToVectorPass();
+  tilery::registerTargetPasses();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "Tilery optimizer driver\n", registry));
 }

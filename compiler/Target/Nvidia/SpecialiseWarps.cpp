@@ -31,6 +31,9 @@ using namespace mlir;
 using namespace tilery::simt;
 
 namespace tilery::nvidia {
+#define GEN_PASS_DEF_SPECIALISEWARPS
+#include "compiler/Target/Nvidia/Passes.h.inc"
+
 namespace {
 
 struct Load {
@@ -704,27 +707,24 @@ private:
   SmallVector<Operation *> produces;
 };
 
-struct SpecialiseWarps : PassWrapper<SpecialiseWarps, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SpecialiseWarps)
-
-  SpecialiseWarps(unsigned numWarps, unsigned numStages, int64_t sharedBytes)
-      : numWarps(numWarps), numStages(numStages), sharedBytes(sharedBytes) {}
-  StringRef getArgument() const final { return "tilery-nvidia-specialise-warps"; }
+struct SpecialiseWarps : impl::SpecialiseWarpsBase<SpecialiseWarps> {
+  using SpecialiseWarpsBase::SpecialiseWarpsBase;
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<func::FuncOp>())
       Specialiser(kernel, numWarps, numStages, sharedBytes).run();
   }
-
-  unsigned numWarps, numStages;
-  int64_t sharedBytes;
 };
 
 } // namespace
 
 std::unique_ptr<Pass> createSpecialiseWarps(unsigned numWarps, unsigned numStages,
                                             int64_t sharedBytes) {
-  return std::make_unique<SpecialiseWarps>(numWarps, numStages, sharedBytes);
+  SpecialiseWarpsOptions options;
+  options.numWarps = numWarps;
+  options.numStages = numStages;
+  options.sharedBytes = sharedBytes;
+  return createSpecialiseWarps(options);
 }
 
 } // namespace tilery::nvidia
