@@ -28,8 +28,14 @@ void NvidiaMachine::arrive(OpBuilder &b, Location loc, Value barrier) const {
   emitPtx(b, loc, "mbarrier.arrive.shared::cta.b64 _, [$0];", "r", {}, {barrier}, true);
 }
 
+/// The instruction on one lane of a warp whose lanes run together.
+static std::string onOneLane(const std::string &instruction) {
+  return "{\n.reg .pred one;\nelect.sync _|one, 0xffffffff;\n@one " + instruction + "\n}";
+}
+
 void NvidiaMachine::expectBytes(OpBuilder &b, Location loc, Value barrier, int64_t bytes) const {
-  emitPtx(b, loc, "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], " + std::to_string(bytes) + ";",
+  emitPtx(b, loc,
+          onOneLane("mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], " + std::to_string(bytes) + ";"),
           "r", {}, {barrier}, true);
 }
 
@@ -54,7 +60,7 @@ void NvidiaMachine::copyTile(OpBuilder &b, Location loc, Value destination, Valu
   }
   SmallVector<Value> operands = {destination, map, barrier};
   operands.append(coordinates.begin(), coordinates.end());
-  emitPtx(b, loc, text + "}], [$2];", constraints, {}, operands, true);
+  emitPtx(b, loc, onOneLane(text + "}], [$2];"), constraints, {}, operands, true);
 }
 
 void NvidiaMachine::limitRegisters(OpBuilder &b, Location loc, unsigned count, bool more) const {

@@ -192,8 +192,10 @@ LogicalResult Lowering::lowerDotWait(DotWaitOp op) {
 LogicalResult Lowering::lowerRoles(RolesOp op) {
   initialiseRings();
   unsigned consumerThreads = numWarps << machine.laneBits();
-  Value isConsumer = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, thread(),
-                                           i32(consumerThreads));
+  // The same number on all lanes by construction, so that the machine sees uniform branches.
+  Value warpNumber = machine.shuffle(b, loc, warp(), i32(0));
+  Value isConsumer = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, warpNumber,
+                                           i32(numWarps));
   auto branch = scf::IfOp::create(b, loc, isConsumer, true);
   auto producerRegisters = kernel->getAttrOfType<IntegerAttr>("simt.producer_registers");
   auto consumerRegisters = kernel->getAttrOfType<IntegerAttr>("simt.consumer_registers");
@@ -202,8 +204,10 @@ LogicalResult Lowering::lowerRoles(RolesOp op) {
     b.setInsertionPointToStart(branch.elseBlock());
     if (producerRegisters)
       machine.limitRegisters(b, loc, unsigned(producerRegisters.getInt()), false);
-    Value one = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, thread(), i32(consumerThreads));
-    auto only = scf::IfOp::create(b, loc, one, false);
+    // One warp copies, all of its lanes together: a warp that is split polls its barriers instead
+    // of sleeping at them, which slows the products down.
+    Value copies = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, warpNumber, i32(numWarps));
+    auto only = scf::IfOp::create(b, loc, copies, false);
     b.setInsertionPointToStart(only.thenBlock());
     startRings(true);
     if (failed(lowerBlock(op.getProducer().front())))

@@ -73,7 +73,8 @@ public:
   /// Makes initialised barriers visible to copies.
   virtual void publishBarriers(mlir::OpBuilder &b, mlir::Location loc) const = 0;
   virtual void arrive(mlir::OpBuilder &b, mlir::Location loc, mlir::Value barrier) const = 0;
-  /// Arrives, and lets the barrier wait for so many bytes of copies.
+  /// Arrives, and lets the barrier wait for so many bytes of copies. Once for a warp, whose lanes
+  /// are all here; copyTile too.
   virtual void expectBytes(mlir::OpBuilder &b, mlir::Location loc, mlir::Value barrier,
                            int64_t bytes) const = 0;
   /// Until the phase of parity `phase` (i32) is complete.
