@@ -8,6 +8,7 @@
 #include "capi/error.h"
 #include "capi/specialize.h"
 #include "capi/world.h"
+#include "runtime/launch/device_kernel.h"
 #include "runtime/launch/launch.h"
 
 #include <optional>
@@ -155,7 +156,9 @@ tilery_status tilery_function_launch(tilery_function *function, tilery_world *wo
     if (ranks) // before the arguments, which a rank outside of a team cannot have right
       ranks->requireUsable();
     std::span<const tilery_arg> given(args, size_t(num_args));
+    std::optional<rt::Preparation> preparation(std::in_place, ranks);
     tilery_kernel &kernel = specialise(*function, ranks, launch->options, given).kernel;
+    preparation.reset();
     requireLoaded(kernel);
     refuseReadOnly(kernel, *function, given);
     ArgumentSlots slots(kernel, *function, given);

@@ -32,17 +32,23 @@ class NativeWorld:
     kind = "native"
     name = "the world"
     freed = False
+    _whole = None  # of a team
 
     def __init__(self, handle: int, group: "_Group | None" = None):
         self.handle = handle  # and the memory, until the last tensor or view has gone
         self.group = group
-        self.whole = self
         self.alive = True
         self.teams = weakref.WeakSet()  # those that are not finalized
         self._destroy = _capi.library().tilery_world_destroy
         _capi.launcher()  # runs Python's signal handlers during waits
         self.rank = _capi.library().tilery_world_rank(handle)
         self.size = _capi.library().tilery_world_size(handle)
+
+    @property
+    def whole(self) -> "NativeWorld":
+        """The world that a team is part of. No attribute: a world that refers to itself would live,
+        with its memory, until the garbage collector runs."""
+        return self._whole or self
 
     @functools.cached_property
     def device(self) -> int:
@@ -123,7 +129,7 @@ class NativeTeam(NativeWorld):
 
     def __init__(self, handle: int, whole: NativeWorld, name: str):
         super().__init__(handle, whole.group)
-        self.whole, self.name = whole, f"team '{name}'"
+        self._whole, self.name = whole, f"team '{name}'"
         if self.rank >= 0:
             whole.teams.add(self)
 

@@ -111,6 +111,13 @@ public:
   /// Zeroed memory of the host that running grids of all devices write, at the same address.
   /// Stays for the life of the process.
   virtual void *allocateHost(size_t bytes) { return allocate(bytes); }
+  /// While memory is held, what is released stays with the driver for later allocations, and small
+  /// allocations come from a reserve: giving memory back, and asking for more, may wait for every
+  /// grid that runs, also for one that waits for a later launch of the caller. Calls nest.
+  virtual void holdMemory(int) {}
+  virtual void letGoMemory(int) {}
+  /// Zeroes memory of a device; done on return.
+  virtual void clear(void *memory, size_t bytes) = 0;
   /// Between any two places of the host and of devices; done on return.
   virtual void copy(void *destination, const void *source, size_t bytes) = 0;
 
@@ -121,6 +128,8 @@ public:
                          Stream stream) = 0;
   virtual void fillAsync(void *memory, uint8_t byte, size_t bytes, int device, Stream stream) = 0;
   virtual void synchronize(int device, Stream stream) = 0;
+  /// Whether the stream has nothing left to do.
+  virtual bool isIdle(int device, Stream stream) = 0;
   /// All streams.
   virtual void synchronizeDevice(int device) = 0;
   /// The stream's work is recorded for later replay: nothing may wait for it now.

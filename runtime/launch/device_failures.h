@@ -28,13 +28,21 @@ inline bool hasFailed(const tilery_gpu_failure &record) {
 /// world of several ranks the failure is that of the world.
 void raiseFailure(World *world, tilery_gpu_failure &record, const DeviceKernel &owner);
 
-/// Looks at one record, in turn: launches find late failures of other kernels. Cheap.
+/// Looks at one record of this world or of none, in turn: launches find late failures of other
+/// kernels. Cheap.
 void checkNextRecord(World *world);
-/// Looks at all records.
+/// Looks at all records of this world and of none.
 void checkAllRecords(World *world);
 
+/// Makes sure that the next records need no memory of the driver.
+void prepareRecords(hal::DeviceRef where);
+/// The world has failed: ends the waits of its grids.
+void endWaits(const void *domain);
+/// The world is gone.
+void forgetFailures(const void *domain);
+
 /// Before a rank leaves a world on a device: waits for its grids and raises what failed in them.
-/// After a failure of the world it only waits, and late failures are forgotten.
+/// After a failure of the world it only waits.
 void leaveDevice(World &world);
 
 } // namespace tilery::rt

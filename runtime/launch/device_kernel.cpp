@@ -120,24 +120,62 @@ static void putWorld(ContextImage &image, tilery_gpu_context &context, const Wor
 
 // Contexts come from larger pieces of memory: while grids of other ranks wait for this one, asking
 // the driver for memory might wait for them.
-static char *carve(hal::DeviceRef where, size_t bytes) {
-  constexpr size_t SlabBytes = 1 << 20, Alignment = 128;
+namespace {
+class Slabs {
+public:
+  char *carve(hal::DeviceRef where, size_t bytes) {
+    constexpr size_t Alignment = 128;
+    size_t whole = (bytes + Alignment - 1) / Alignment * Alignment;
+    std::lock_guard lock(mutex);
+    Slab &slab = withRoom(where, whole);
+    slab.used += whole;
+    return slab.memory + slab.used - whole;
+  }
+  void reserve(hal::DeviceRef where) {
+    std::lock_guard lock(mutex);
+    withRoom(where, SlabBytes / 2);
+  }
+
+private:
+  static constexpr size_t SlabBytes = 1 << 20;
   struct Slab {
     char *memory = nullptr;
     size_t used = SlabBytes;
   };
-  static std::mutex mutex;
-  static std::map<std::pair<hal::Driver *, int>, Slab> slabs;
-  size_t whole = (bytes + Alignment - 1) / Alignment * Alignment;
-  std::lock_guard lock(mutex);
-  Slab &slab = slabs[{where.driver, where.device}];
-  if (slab.used + whole > SlabBytes) {
-    slab.memory = static_cast<char *>(
-        where.driver->allocate(std::max(SlabBytes, whole), where.device));
-    slab.used = 0;
+  Slab &withRoom(hal::DeviceRef where, size_t bytes) {
+    Slab &slab = slabs[{where.driver, where.device}];
+    if (slab.used + bytes > SlabBytes) {
+      slab.memory =
+          static_cast<char *>(where.driver->allocate(std::max(SlabBytes, bytes), where.device));
+      slab.used = 0;
+    }
+    return slab;
   }
-  slab.used += whole;
-  return slab.memory + slab.used - whole;
+
+  std::mutex mutex;
+  std::map<std::pair<hal::Driver *, int>, Slab> slabs;
+};
+Slabs &slabs() {
+  static Slabs &all = *new Slabs; // contexts live as long as the process
+  return all;
+}
+} // namespace
+
+void prepareLaunches(hal::DeviceRef where) {
+  slabs().reserve(where);
+  prepareRecords(where);
+}
+
+Preparation::Preparation(World *world) {
+  if (!world || !world->domain->sharesDevice())
+    return;
+  count = &world->domain->preparing;
+  ++*count;
+}
+
+Preparation::~Preparation() {
+  if (count)
+    --*count;
 }
 
 void DeviceKernel::makeContext(Binding &binding, World *world) {
@@ -148,7 +186,7 @@ void DeviceKernel::makeContext(Binding &binding, World *world) {
   // A world whose heap this device cannot reach is none to the kernel, which does not use it.
   if (world && world->domain->device.driver)
     putWorld(packed, context, *world);
-  char *memory = carve(where, packed.bytes.size());
+  char *memory = slabs().carve(where, packed.bytes.size());
   context.peer_bases = reinterpret_cast<const uint64_t *>(memory + ContextImage::PeersAt);
   context.mesh = reinterpret_cast<const int32_t *>(memory + packed.meshAt);
   context.failure = binding.failure;
@@ -162,7 +200,8 @@ void DeviceKernel::makeContext(Binding &binding, World *world) {
 }
 
 const DeviceKernel::Binding &DeviceKernel::bind(World *world, double timeoutSeconds,
-                                                hal::Stream stream, int64_t instances) {
+                                                hal::Stream stream, int64_t instances,
+                                                bool &fresh) {
   uint64_t serial = world ? world->serial : 0;
   int64_t scratch = image.scratchBytes * instances;
   hal::Stream owner = scratch > 0 ? stream : nullptr;
@@ -171,13 +210,16 @@ const DeviceKernel::Binding &DeviceKernel::bind(World *world, double timeoutSeco
   for (size_t i = bindings.size(); i-- > 0;)
     if (const Binding &binding = bindings[i];
         binding.world == serial && binding.timeoutSeconds == timeoutSeconds &&
-        binding.stream == owner && binding.scratchBytes >= scratch)
+        binding.stream == owner && binding.scratchBytes >= scratch) {
+      fresh = false;
       return binding;
-  Binding fresh{serial, timeoutSeconds, owner, scratch, nullptr, nullptr};
+    }
+  Binding made{serial, timeoutSeconds, owner, scratch, nullptr, nullptr};
   if (code.canFail)
-    fresh.failure = recordFor(world);
-  makeContext(fresh, world);
-  return bindings.emplace_back(fresh);
+    made.failure = recordFor(world);
+  makeContext(made, world);
+  fresh = true;
+  return bindings.emplace_back(made);
 }
 
 } // namespace tilery::rt

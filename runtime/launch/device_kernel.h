@@ -44,7 +44,9 @@ public:
     void *context = nullptr; // on the device
     tilery_gpu_failure *failure = nullptr;
   };
-  const Binding &bind(World *world, double timeoutSeconds, hal::Stream stream, int64_t instances);
+  /// `fresh`: set to whether no launch has been like this one.
+  const Binding &bind(World *world, double timeoutSeconds, hal::Stream stream, int64_t instances,
+                      bool &fresh);
 
   int64_t residentInstances();
   /// Devices on which kernels were loaded.
@@ -68,6 +70,21 @@ private:
   std::mutex mutex;
   std::deque<Binding> bindings;
   std::vector<std::pair<const void *, tilery_gpu_failure *>> records; // by domain
+};
+
+/// Makes sure that the first launches of a new world need no memory of the driver.
+void prepareLaunches(hal::DeviceRef where);
+
+/// While a rank compiles and loads a kernel, others do not start kernels that wait for it: loading
+/// may wait for grids that run.
+class Preparation {
+public:
+  explicit Preparation(World *world);
+  ~Preparation();
+  Preparation(const Preparation &) = delete;
+
+private:
+  std::atomic<int> *count = nullptr;
 };
 
 struct Grid;

@@ -2,10 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launches on devices that load code: checks, parameters, the call of the driver. No allocation
 // once a kernel has been launched in the same way.
+#include "runtime/base/clock.h"
 #include "runtime/base/knobs.h"
 #include "runtime/launch/device_failures.h"
 #include "runtime/launch/device_kernel.h"
 #include "runtime/launch/launch.h"
+#include "runtime/world/idle_wait.h"
+
+#include <chrono>
+#include <thread>
 
 namespace tilery::rt {
 
@@ -84,9 +89,50 @@ static void checkAtOnce(World *world, DeviceKernel &kernel, hal::Stream stream,
   hal::Driver &driver = *kernel.where.driver;
   if (driver.isCapturing(kernel.where.device, stream))
     return;
-  driver.synchronize(kernel.where.device, stream);
+  if (world && stream == world->deviceStream())
+    world->awaitLaunches();
+  else
+    driver.synchronize(kernel.where.device, stream);
   if (binding.failure && hasFailed(*binding.failure))
     raiseFailure(world, *binding.failure, kernel);
+}
+
+// Of several ranks on one device: whether each other rank has made as many launches of kernels that
+// wait as this one, or has left.
+static bool othersPrepared(World &world, uint64_t launches) {
+  Domain &domain = *world.domain;
+  for (int rank = 0; rank < world.size(); ++rank)
+    if (int seat = world.seat(rank);
+        domain.prepared[size_t(seat)].load(std::memory_order_acquire) < launches &&
+        domain.control.rank(seat).state.load() == RankState::Live)
+      return false;
+  return true;
+}
+
+// Loading code "might require context synchronization" (CUDA Programming Guide, "Lazy Loading"): it
+// waits for grids that run, and a grid that waits for a rank which still loads its kernel would wait
+// in vain. So the first launch of a kernel that waits is held until the other ranks have come to a
+// launch too, or nobody has compiled or loaded anything for a while.
+static void awaitPreparation(World &world, bool fresh) {
+  constexpr int64_t QuietNs = 100'000'000;
+  Domain &domain = *world.domain;
+  uint64_t launches = domain.prepared[size_t(world.seat())].fetch_add(1) + 1;
+  if (!fresh)
+    return;
+  Deadline deadline = Deadline::after(world.timeoutSeconds());
+  int64_t quietSince = nowNs();
+  InterruptPoll interrupted;
+  while (!othersPrepared(world, launches)) {
+    int64_t now = nowNs();
+    if (domain.preparing.load(std::memory_order_acquire) > 0)
+      quietSince = now;
+    if (now - quietSince > QuietNs || deadline.passed(now))
+      return;
+    if (interrupted())
+      world.failWith(InterruptPoll::error());
+    world.requireUsable();
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
 }
 
 void launchOnDevice(World *world, const KernelImage &image, const Grid &grid,
@@ -102,8 +148,9 @@ void launchOnDevice(World *world, const KernelImage &image, const Grid &grid,
                    : world                     ? world->timeoutSeconds()
                                                : knobs().timeoutSeconds;
   hal::Stream stream = options.stream ? options.stream : world ? world->deviceStream() : nullptr;
+  bool fresh;
   const DeviceKernel::Binding &binding =
-      kernel.bind(world, timeout, stream, grid.x * grid.y * grid.z);
+      kernel.bind(world, timeout, stream, grid.x * grid.y * grid.z, fresh);
   if (binding.failure && hasFailed(*binding.failure)) [[unlikely]]
     raiseFailure(world, *binding.failure, kernel);
   hal::TensorMap maps[DeviceKernel::MaxMaps];
@@ -111,6 +158,12 @@ void launchOnDevice(World *world, const KernelImage &image, const Grid &grid,
   void *context = binding.context;
   Parameters parameters(arguments, count, maps, kernel.code.maps.size(), &context);
   kernel.lastTimeout.store(timeout, std::memory_order_relaxed);
+  if (world && world->domain->sharesDevice()) {
+    bool waits = image.suspends && image.communicates;
+    if (waits)
+      awaitPreparation(*world, fresh);
+    world->noteLaunch(image.name, waits, timeout);
+  }
   kernel.where.driver->launch({kernel.loaded,
                                {uint32_t(grid.x), uint32_t(grid.y), uint32_t(grid.z)},
                                parameters.addresses,
@@ -120,8 +173,8 @@ void launchOnDevice(World *world, const KernelImage &image, const Grid &grid,
 }
 
 void synchronize(World *world, int32_t number) {
-  if (hal::Stream stream = world ? world->deviceStream() : nullptr) {
-    world->domain->device.driver->synchronize(world->domain->device.device, stream);
+  if (world && world->deviceStream()) {
+    world->awaitLaunches();
   } else {
     std::vector<hal::DeviceRef> devices = DeviceKernel::devicesInUse();
     if (number != 0)

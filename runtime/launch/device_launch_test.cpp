@@ -10,9 +10,12 @@
 #include "runtime/base/knobs.h"
 
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <optional>
 #include <thread>
 
 namespace tilery::rt {
@@ -304,6 +307,75 @@ TEST_F(DeviceLaunch, AFailureOfARankIsThatOfItsWorld) {
   EXPECT_EQ(peer.kind, TILERY_PEER_ERROR);
   EXPECT_NE(peer.message.find("rank 1 failed: WaitTimeout: wait timed out after 0.5 s"),
             std::string::npos) << peer.message;
+}
+
+TEST_F(DeviceLaunch, MemoryIsKeptWhileRanksShareADevice) {
+  constexpr size_t Bytes = 3 << 20;
+  void *before = where.driver->allocate(Bytes, where.device);
+  std::optional<Group> group(std::in_place, onDevice(2, false));
+  reset();
+  where.driver->release(before, Bytes);
+  void *again = where.driver->allocate(Bytes, where.device);
+  EXPECT_EQ(again, before);
+  void *small = where.driver->allocate(5000, where.device);
+  EXPECT_EQ(calls().find("cuMem"), calls().find("cuMemset")) << calls(); // allocations: none
+  where.driver->release(small, 5000);
+  where.driver->release(again, Bytes);
+  EXPECT_EQ(calls().find("cuMemFree"), std::string::npos) << calls();
+  group.reset();
+  EXPECT_NE(calls().find("cuMemFree"), std::string::npos) << calls();
+  EXPECT_EQ(calls().find("cuStreamDestroy"), std::string::npos) << calls();
+}
+
+TEST_F(DeviceLaunch, AFailureEndsTheWaitsOfEveryKernelOfTheWorld) {
+  Group group(onDevice(2, true));
+  auto first = group.bind(0);
+  communicates = true;
+  KernelImage image = loadFailing("waits_long");
+  launchKernel(first.get(), image, {1, 1, 1}, arguments);
+  tilery_gpu_context *context;
+  std::memcpy(&context, lastLaunch().parameters + 12, 8);
+  EXPECT_EQ(context->failure->kind, uint32_t(TILERY_GPU_OK));
+  EXPECT_EQ(context->timeout_ns, uint64_t(first->timeoutSeconds() * 1e9));
+  group.abort(1, "rank 1 had enough");
+  EXPECT_EQ(context->failure->kind, uint32_t(TILERY_GPU_WAIT_TIMEOUT));
+  Error error = errorOf([&] { synchronize(first.get(), 0); });
+  EXPECT_EQ(error.kind, TILERY_PEER_ERROR);
+  EXPECT_NE(error.message.find("rank 1 had enough"), std::string::npos) << error.message;
+  synchronize(nullptr, 1); // no failure of others
+}
+
+TEST_F(DeviceLaunch, AGridThatDoesNotEndIsReported) {
+  Group group(onDevice(2, true));
+  auto first = group.bind(0), second = group.bind(1);
+  communicates = suspends = true;
+  KernelImage image = load("spins", ".param .u64 x, .param .u32 n");
+  symbol<decltype(fake_cuda_busy)>("fake_cuda_busy")(second->deviceStream());
+  launchKernel(second.get(), image, {1, 1, 1}, arguments, {0.1});
+  synchronize(first.get(), 0);
+  EXPECT_EQ(errorOf([&] { synchronize(second.get(), 0); }).message,
+            "the launches of rank 1 have not ended 1 s after they were waited for; kernel 'spins' is "
+            "the last of them\nhint: a loop in it waits for what nobody does; the device computes "
+            "until this process ends");
+  leaveDevice(*second); // does not wait again
+}
+
+TEST_F(DeviceLaunch, TheFirstLaunchWaitsForRanksThatLoadTheirKernels) {
+  Group group(onDevice(2, true));
+  auto first = group.bind(0), second = group.bind(1);
+  communicates = suspends = true;
+  KernelImage image = load("ready", ".param .u64 x, .param .u32 n");
+  std::optional<Preparation> loading(std::in_place, second.get());
+  std::atomic<bool> launched = false;
+  std::thread rank([&] {
+    launchKernel(first.get(), image, {1, 1, 1}, arguments);
+    launched = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(250));
+  EXPECT_FALSE(launched);
+  loading.reset();
+  launchKernel(second.get(), image, {1, 1, 1}, arguments);
+  rank.join();
 }
 
 TEST_F(DeviceLaunch, CostsLittle) {

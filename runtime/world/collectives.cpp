@@ -102,12 +102,6 @@ void World::collective(CollectiveHeader header, const void *payload, size_t byte
   checkAgreement(header);
 }
 
-// Launches on a device return before their grids have run.
-void World::awaitLaunches() const {
-  if (hal::Stream stream = deviceStream())
-    domain->device.driver->synchronize(domain->device.device, stream);
-}
-
 void World::barrier(double timeout) {
   awaitLaunches();
   collective(makeHeader(CollectiveKind::Barrier), nullptr, 0, timeout);

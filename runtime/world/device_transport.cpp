@@ -1,11 +1,15 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
-// The host's side of heaps that lie in a device's memory: everything is a copy by the driver.
+// The host's side of heaps that lie in a device's memory, where everything is a copy by the driver,
+// and its waits for grids.
 #include "runtime/base/clock.h"
+#include "runtime/world/idle_wait.h"
 #include "runtime/world/predicate.h"
 #include "runtime/world/world.h"
 
+#include <algorithm>
 #include <chrono>
+#include <limits>
 #include <thread>
 
 namespace tilery::rt {
@@ -58,6 +62,55 @@ void World::waitOnDevice(const Predicate &predicate, double timeout) {
                                  compareText(predicate.compare), predicate.value, seen)));
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
+}
+
+void World::noteLaunch(const std::string &kernel, bool waits, double timeout) {
+  LaunchNotes &notes = share->launches;
+  std::lock_guard lock(notes.mutex);
+  if (notes.last != kernel)
+    notes.last = kernel;
+  if (waits)
+    notes.longestWaits += timeout > 0 ? timeout : std::numeric_limits<double>::infinity();
+}
+
+void World::raiseStuck(double seconds) {
+  domain->stuck = true;
+  failWith(Error(TILERY_LAUNCH_ERROR,
+                 fmt::format("the launches of {} have not ended {:.0f} s after they were waited for; "
+                             "kernel '{}' is the last of them\nhint: a loop in it waits for what "
+                             "nobody does; the device computes until this process ends",
+                             rankText(), seconds, share->launches.last)));
+}
+
+// The driver's own wait has no limit, and a grid in an endless loop cannot be stopped.
+void World::awaitLaunches() {
+  hal::Stream stream = deviceStream();
+  if (!stream || domain->stuck)
+    return;
+  auto [driver, device] = domain->device;
+  if (!domain->sharesDevice())
+    return driver->synchronize(device, stream);
+  LaunchNotes &notes = share->launches;
+  constexpr double MostMargin = 10;
+  const double longest = notes.longestWaits, margin = std::clamp(longest, 1.0, MostMargin);
+  constexpr int64_t SpinNs = 200'000;
+  int64_t begin = nowNs(), failedAt = 0;
+  InterruptPoll interrupted;
+  while (!driver->isIdle(device, stream)) {
+    int64_t now = nowNs();
+    if (interrupted())
+      failWith(InterruptPoll::error());
+    // Waits in kernels end when the world has failed.
+    if (failedAt == 0 && domain->failed())
+      failedAt = now;
+    double waited = double(now - (failedAt ? failedAt : begin)) * 1e-9;
+    if (failedAt ? waited > MostMargin : longest > 0 && waited > longest + margin)
+      raiseStuck(double(now - begin) * 1e-9);
+    if (now - begin > SpinNs)
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+  std::lock_guard lock(notes.mutex);
+  notes.longestWaits = 0;
 }
 
 } // namespace tilery::rt

@@ -5,6 +5,9 @@
 
 #include "runtime/base/futex.h"
 #include "runtime/base/knobs.h"
+#include "runtime/base/log.h"
+#include "runtime/launch/device_failures.h"
+#include "runtime/launch/device_kernel.h"
 #include "runtime/world/seeded_scheduler.h"
 
 #include <algorithm>
@@ -62,10 +65,35 @@ WorldOptions resolveOptions(WorldOptions options) {
   return options;
 }
 
-Domain::Domain(WorldKind kind, WorldOptions given) : kind(kind), options(std::move(given)) {}
+Domain::Domain(WorldKind kind, WorldOptions given)
+    : kind(kind), options(std::move(given)), prepared(size_t(options.ranks)) {}
+
+void Domain::openDevice() {
+  device = hal::deviceNumber(options.device);
+  prepareLaunches(device);
+  if (size() > 1)
+    device.driver->holdMemory(device.device);
+  held = size() > 1;
+}
+
 Domain::~Domain() {
-  for (hal::Stream stream : streams)
-    device.driver->destroyStream(device.device, stream);
+  if (!device.driver)
+    return;
+  forgetFailures(this);
+  if (stuck) {
+    for (Mapping &heap : heaps)
+      heap.abandon();
+    return;
+  }
+  try {
+    for (hal::Stream stream : streams)
+      device.driver->destroyStream(device.device, stream);
+    heaps.clear();
+    if (held)
+      device.driver->letGoMemory(device.device);
+  } catch (const Error &error) { // of a lost device, which has been reported
+    log(LogLevel::Debug, error.message);
+  }
 }
 
 std::vector<int> allRanks(int size) {
@@ -110,6 +138,8 @@ void Domain::fail(int rank, tilery_status kind, std::string_view text) {
   record.text[length] = 0;
   record.stage.store(2, std::memory_order_release);
   ringAll();
+  if (device.driver)
+    endWaits(this);
   if (scheduler)
     scheduler->failureHappened();
 }

@@ -9,6 +9,7 @@
 #include "runtime/world/control.h"
 #include "runtime/world/mapping.h"
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -79,6 +80,17 @@ public:
   hal::DeviceRef device;
   /// One a rank, so that ranks on one device run at the same time.
   std::vector<hal::Stream> streams;
+  /// Ranks of this process run on one device, at the same time.
+  bool sharesDevice() const { return streams.size() > 1; }
+  /// Before the first heap and stream: what the ranks' launches would otherwise ask for while
+  /// other ranks' grids run.
+  void openDevice();
+  /// A grid does not end; what it may use stays as it is.
+  std::atomic<bool> stuck = false;
+  /// Ranks that compile or load a kernel now, and launches of waiting kernels by each seat
+  /// (launch/device_launch.cpp).
+  std::atomic<int> preparing = 0;
+  std::vector<std::atomic<uint64_t>> prepared;
   std::vector<Mapping> heaps;
   /// Loads and stores of this process reach the heaps.
   bool hostReachesHeaps() const { return !device.driver || options.sharedHeap; }
@@ -86,6 +98,9 @@ public:
   std::unique_ptr<SeededScheduler> scheduler;
   /// Watches the other processes; null within one process.
   std::shared_ptr<void> watch;
+
+private:
+  bool held = false;
 };
 
 /// 0 to size - 1.

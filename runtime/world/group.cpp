@@ -23,7 +23,7 @@ static std::shared_ptr<Domain> makeLocalDomain(WorldKind kind, WorldOptions opti
   domain->controlMemory = Mapping::anonymous(Control::bytes(domain->size()));
   domain->control = Control(domain->controlMemory.data(), domain->size());
   if (domain->options.device != 0)
-    domain->device = hal::deviceNumber(domain->options.device);
+    domain->openDevice();
   for (int rank = 0; rank < domain->size(); ++rank)
     addRank(*domain);
   if (domain->options.seed)

@@ -4,6 +4,7 @@
 #include "runtime/world/mapping.h"
 
 #include "runtime/base/error.h"
+#include "runtime/base/log.h"
 
 #include <cstring>
 #include <sys/mman.h>
@@ -66,21 +67,31 @@ Mapping Mapping::onDevice(hal::DeviceRef where, size_t bytes, bool shared) {
   return result;
 }
 
+// A destructor raises nothing: a lost device refuses every call.
+static void giveBack(hal::DeviceRef where, void *memory, size_t bytes, bool shared) {
+  try {
+    shared ? where.driver->releaseShared(memory, bytes) : where.driver->release(memory, bytes);
+  } catch (const Error &error) {
+    log(LogLevel::Debug, error.message);
+  }
+}
+
 Mapping::~Mapping() {
   if (memory && where.driver)
-    shared ? where.driver->releaseShared(memory, bytes) : where.driver->release(memory, bytes);
+    giveBack(where, memory, bytes, shared);
   else if (memory)
     munmap(memory, bytes);
   if (file >= 0)
     close(file);
 }
 
+void Mapping::abandon() { memory = nullptr; }
+
 void Mapping::discard(size_t offset, size_t length) {
   if (length == 0)
     return;
   if (where.driver) {
-    where.driver->fillAsync(memory + offset, 0, length, where.device, nullptr);
-    where.driver->synchronize(where.device, nullptr);
+    where.driver->clear(memory + offset, length);
     return;
   }
   int advice = file >= 0 ? MADV_REMOVE : MADV_DONTNEED;

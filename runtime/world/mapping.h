@@ -37,6 +37,8 @@ public:
   }
   /// Gives the pages of a page-aligned range back; it reads as zeros afterwards.
   void discard(size_t offset, size_t length);
+  /// Never gives the memory back: a grid that does not end may write it.
+  void abandon();
 
 private:
   void swap(Mapping &other);

@@ -4,9 +4,8 @@
 // host-side collectives.
 #pragma once
 
-#include "runtime/trace/trace.h"
 #include "runtime/world/domain.h"
-#include "runtime/world/heap_layout.h"
+#include "runtime/world/rank_share.h"
 #include "runtime/world/seeded_scheduler.h"
 #include "runtime/world/transport.h"
 
@@ -17,23 +16,6 @@
 #include <vector>
 
 namespace tilery::rt {
-
-/// What the world of one rank and all its teams have in common.
-struct RankShare {
-  explicit RankShare(const WorldOptions &options)
-      : layout(options.heapBytes), trace(!options.trace.empty()) {}
-  HeapLayout layout;
-  Trace trace;
-  StackPool stacks;
-  int teams = 0;
-  bool finalized = false;
-};
-
-struct SerialNumber {
-  SerialNumber();
-  operator uint64_t() const { return value; }
-  const uint64_t value;
-};
 
 /// A team is a world too: its ranks count from 0 in the order in which it was made of them. Its
 /// failure is that of the whole domain, so that nobody waits for a team that will not come.
@@ -128,6 +110,10 @@ public:
 
   /// Where launches of this rank go that name no stream.
   hal::Stream deviceStream() const;
+  /// Launches on a device return before their grids have run: waits for those of this rank, where
+  /// ranks share a device no longer than their waits may take together, and a margin.
+  void awaitLaunches();
+  void noteLaunch(const std::string &kernel, bool waits, double timeout);
   /// Of barriers inside kernels: one cell a rank in each rank's heap. Null for a team.
   uint64_t *deviceBarrierCells() const {
     return whole() && domain->device.driver ? reinterpret_cast<uint64_t *>(base) : nullptr;
@@ -146,7 +132,6 @@ private:
   void waitOn(const HostWait &wait);
   void waitOnDevice(const Predicate &predicate, double timeout);
   void requireReachableHeaps() const;
-  void awaitLaunches() const;
   void waitIdly(const HostWait &wait);
   void collective(CollectiveHeader header, const void *payload, size_t bytes, double timeout = -1);
   void arrive(double timeout, const std::string &what);
@@ -172,6 +157,7 @@ private:
   HeapLayout &layout;
   uint64_t hostEpoch = 0;
   bool finalized = false;
+  [[noreturn]] void raiseStuck(double seconds);
 };
 
 /// N ranks in this process, each driven by a thread of the caller.

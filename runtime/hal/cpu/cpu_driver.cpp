@@ -46,6 +46,10 @@ public:
     if (memory)
       munmap(memory, mappedBytes(bytes));
   }
+  void clear(void *memory, size_t bytes) override {
+    if (bytes)
+      std::memset(memory, 0, bytes);
+  }
   void copy(void *destination, const void *source, size_t bytes) override {
     if (bytes)
       std::memmove(destination, source, bytes);
@@ -62,6 +66,7 @@ public:
       std::memset(memory, byte, bytes);
   }
   void synchronize(int, Stream) override {}
+  bool isIdle(int, Stream) override { return true; }
   void synchronizeDevice(int) override {}
   bool isCapturing(int, Stream) override { return false; }
   Event createEvent(int) override { return new int64_t(0); }

@@ -19,6 +19,8 @@ using Device = int;
 using Address = uint64_t; // CUdeviceptr
 using Handle = void *;    // of contexts, modules, functions, streams, events, linkers
 
+inline Address addressOf(const void *pointer) { return reinterpret_cast<Address>(pointer); }
+
 enum : Result {
   Success = 0,
   InvalidValue = 1,
@@ -100,6 +102,7 @@ static_assert(sizeof(LaunchConfig) == 56);
   CALL(streamCreate, cuStreamCreate, (Handle *, unsigned))                                        \
   CALL(streamDestroy, cuStreamDestroy_v2, (Handle))                                               \
   CALL(streamSynchronize, cuStreamSynchronize, (Handle))                                          \
+  CALL(streamQuery, cuStreamQuery, (Handle))                                                      \
   CALL(streamIsCapturing, cuStreamIsCapturing, (Handle, int *))                                   \
   CALL(streamWaitEvent, cuStreamWaitEvent, (Handle, Handle, unsigned))                            \
   CALL(exchangeCaptureMode, cuThreadExchangeStreamCaptureMode, (int *))                           \

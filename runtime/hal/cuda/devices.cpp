@@ -4,7 +4,6 @@
 #include "runtime/hal/cuda/devices.h"
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 namespace tilery::rt::hal {
@@ -15,8 +14,6 @@ Driver &cudaDriver() {
 }
 
 namespace cuda {
-
-static Address addressOf(const void *pointer) { return reinterpret_cast<Address>(pointer); }
 
 static int attribute(DeviceAttribute which, Device device) {
   int value = 0;
@@ -122,77 +119,6 @@ int CudaDriver::deviceOf(const void *address) const {
   return api().pointerGetAttribute(&ordinal, DeviceOrdinal, at) == Success ? ordinal : -1;
 }
 
-void CudaDriver::zero(DeviceState &state, Address memory, size_t bytes) {
-  check(api().memsetAsync(memory, 0, bytes, state.stream), "cuMemsetD8Async", "new memory");
-  check(api().streamSynchronize(state.stream), "cuStreamSynchronize", "new memory");
-}
-
-void *CudaDriver::allocate(size_t bytes, int device) {
-  DeviceState &state = opened(device);
-  Scope scope(state.context);
-  RelaxedCapture relaxed;
-  // The driver aligns to 256 bytes, and only large allocations to more than a page.
-  constexpr size_t Page = 4096, Large = size_t(2) << 20;
-  size_t whole = std::max<size_t>(bytes, 1) + (bytes < Large ? Page : 0);
-  Address memory = 0;
-  if (Result result = api().memAlloc(&memory, whole))
-    raise(TILERY_LAUNCH_ERROR, "cannot allocate {} bytes of memory on device {} ({}): {}", bytes,
-          device, state.properties.name, describe(result));
-  zero(state, memory, whole);
-  Address aligned = (memory + Page - 1) / Page * Page;
-  if (aligned != memory) {
-    std::lock_guard lock(mutex);
-    moved[aligned] = memory;
-  }
-  return reinterpret_cast<void *>(aligned);
-}
-
-void *CudaDriver::allocateShared(size_t bytes, int device) {
-  DeviceState &state = opened(device);
-  Scope scope(state.context);
-  RelaxedCapture relaxed;
-  if (!state.concurrentManaged)
-    raise(TILERY_TARGET_ERROR,
-          "device {} ({}) cannot share memory with the host while it runs: it has no concurrent "
-          "managed access",
-          device, state.properties.name);
-  Address memory = 0;
-  if (Result result = api().memAllocManaged(&memory, std::max<size_t>(bytes, 1), MemAttachGlobal))
-    raise(TILERY_LAUNCH_ERROR, "cannot allocate {} bytes that device {} ({}) shares: {}", bytes,
-          device, state.properties.name, describe(result));
-  zero(state, memory, std::max<size_t>(bytes, 1));
-  return reinterpret_cast<void *>(memory);
-}
-
-void *CudaDriver::allocateHost(size_t bytes) {
-  Scope scope(opened(0).context);
-  RelaxedCapture relaxed;
-  void *memory = nullptr;
-  check(api().memHostAlloc(&memory, bytes, HostPortable | HostMapped), "cuMemHostAlloc",
-        "failure records");
-  std::memset(memory, 0, bytes);
-  return memory;
-}
-
-void CudaDriver::release(void *memory, size_t) {
-  if (!memory)
-    return;
-  int device = deviceOf(memory);
-  if (device < 0)
-    raise(TILERY_INTERNAL_ERROR, "{} is no device memory; this is a bug in tilery", memory);
-  Scope scope(opened(device).context);
-  RelaxedCapture relaxed;
-  Address base = addressOf(memory);
-  {
-    std::lock_guard lock(mutex);
-    if (auto found = moved.find(base); found != moved.end()) {
-      base = found->second;
-      moved.erase(found);
-    }
-  }
-  check(api().memFree(base), "cuMemFree");
-}
-
 void CudaDriver::copy(void *destination, const void *source, size_t bytes) {
   if (bytes == 0)
     return;
@@ -206,15 +132,23 @@ void CudaDriver::copy(void *destination, const void *source, size_t bytes) {
 }
 
 Stream CudaDriver::createStream(int device) {
-  Scope scope(opened(device).context);
+  DeviceState &state = opened(device);
+  Scope scope(state.context);
+  std::lock_guard lock(mutex);
+  if (!state.idleStreams.empty()) {
+    Handle stream = state.idleStreams.back();
+    state.idleStreams.pop_back();
+    return stream;
+  }
   Handle stream = nullptr;
   check(api().streamCreate(&stream, StreamNonBlocking), "cuStreamCreate");
   return stream;
 }
 
 void CudaDriver::destroyStream(int device, Stream stream) {
-  Scope scope(opened(device).context);
-  api().streamDestroy(stream);
+  DeviceState &state = opened(device);
+  std::lock_guard lock(mutex);
+  state.idleStreams.push_back(stream);
 }
 
 void CudaDriver::copyAsync(void *destination, const void *source, size_t bytes, int device,
@@ -236,6 +170,15 @@ void CudaDriver::fillAsync(void *memory, uint8_t byte, size_t bytes, int device,
 void CudaDriver::synchronize(int device, Stream stream) {
   Scope scope(opened(device).context);
   check(api().streamSynchronize(stream), "cuStreamSynchronize");
+}
+
+bool CudaDriver::isIdle(int device, Stream stream) {
+  Scope scope(opened(device).context);
+  Result result = api().streamQuery(stream);
+  if (result == NotReady)
+    return false;
+  check(result, "cuStreamQuery");
+  return true;
 }
 
 void CudaDriver::synchronizeDevice(int device) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 namespace tilery::rt::hal::cuda {
 
@@ -24,6 +25,28 @@ struct DeviceState {
   Handle context = nullptr;
   /// Work of our own, such as zeroing: never ordered with anybody's.
   Handle stream = nullptr;
+  /// Streams that nobody uses now. They are kept: each has a hardware queue of its own only while
+  /// there are few of them.
+  std::vector<Handle> idleStreams;
+};
+
+/// Memory of one device in the driver's hands or the caller's.
+struct Block {
+  Address begin = 0;
+  size_t bytes = 0;
+  int device = 0;
+  bool managed = false;
+  /// Cut from the reserve, which is never given back.
+  bool reserved = false;
+};
+
+/// What a device keeps while memory is held (Driver::holdMemory).
+struct HeldMemory {
+  int holds = 0;
+  /// Given back by the caller, by kind and size.
+  std::multimap<std::pair<bool, size_t>, Block> spare;
+  Address reserve = 0;
+  size_t reserveLeft = 0;
 };
 
 /// Makes a device's context the calling thread's, and restores the one before.
@@ -80,6 +103,9 @@ public:
   void release(void *memory, size_t bytes) override;
   void *allocateShared(size_t bytes, int device) override;
   void *allocateHost(size_t bytes) override;
+  void holdMemory(int device) override;
+  void letGoMemory(int device) override;
+  void clear(void *memory, size_t bytes) override;
   void copy(void *destination, const void *source, size_t bytes) override;
 
   Stream createStream(int device) override;
@@ -88,6 +114,7 @@ public:
                  Stream stream) override;
   void fillAsync(void *memory, uint8_t byte, size_t bytes, int device, Stream stream) override;
   void synchronize(int device, Stream stream) override;
+  bool isIdle(int device, Stream stream) override;
   void synchronizeDevice(int device) override;
   bool isCapturing(int device, Stream stream) override;
   Event createEvent(int device) override;
@@ -110,10 +137,14 @@ private:
   /// The device with its context open.
   static DeviceState &opened(int device);
   static void zero(DeviceState &state, Address memory, size_t bytes);
+  /// New or kept memory of the device whose context is current; not zeroed.
+  Block take(int device, size_t bytes, bool managed);
+  bool takeHeld(HeldMemory &held, Block &wanted);
 
-  std::mutex mutex;
-  /// Where an allocation begins that had to be moved up to a multiple of a page.
-  std::map<Address, Address> moved;
+  std::mutex mutex; // of what follows and of DeviceState::idleStreams
+  std::map<int, HeldMemory> heldMemory;
+  /// By the address that the caller has, which may lie behind the block's begin.
+  std::map<Address, Block> allocated;
 };
 
 } // namespace tilery::rt::hal::cuda

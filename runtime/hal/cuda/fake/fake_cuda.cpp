@@ -68,6 +68,7 @@ FAKE(cuStreamCreate, (Handle * stream, unsigned), *stream = new Stream;)
 FAKE(cuStreamDestroy_v2, (Handle stream), delete static_cast<Stream *>(stream);)
 FAKE(cuStreamSynchronize, (Handle stream),
      if (stream && static_cast<Stream *>(stream)->capturing) return CaptureUnsupported;)
+FAKE(cuStreamQuery, (Handle stream), return state().busy == stream ? NotReady : Success;)
 FAKE(cuStreamIsCapturing, (Handle stream, int *status),
      *status = stream && static_cast<Stream *>(stream)->capturing;)
 FAKE(cuStreamWaitEvent, (Handle, Handle, unsigned), )
@@ -183,8 +184,10 @@ void fake_cuda_reset(void) {
   s.calls.clear();
   s.failures.clear();
   s.launches.clear();
+  s.busy = &s.clock;
 }
 void fake_cuda_fail(const char *symbol, int result) { state().failures[symbol] = result; }
+void fake_cuda_busy(void *stream) { state().busy = stream; }
 void fake_cuda_capture(void *stream, int capturing) {
   static_cast<Stream *>(stream)->capturing = capturing;
 }

@@ -25,6 +25,8 @@ void fake_cuda_reset(void);
 void fake_cuda_fail(const char *symbol, int result);
 int32_t fake_cuda_launch_count(void);
 fake_cuda_launch fake_cuda_launch_at(int32_t index);
+/// Makes this stream look as if its work never ended.
+void fake_cuda_busy(void *stream);
 /// Makes a stream look as if it were captured.
 void fake_cuda_capture(void *stream, int capturing);
 }

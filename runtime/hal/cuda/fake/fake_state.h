@@ -42,6 +42,7 @@ struct State {
   std::vector<Launch> launches;
   char contexts[DeviceCount] = {};
   double clock = 0;
+  Handle busy = &clock; // the stream that is never done
 };
 
 State &state();
