@@ -9,8 +9,10 @@ import ctypes
 import functools
 import threading
 
+import numpy as np
+
 import tilery as ty
-from tilery import _capi, arguments, devices, kernels, ops, world as worlds
+from tilery import _capi, arguments, devices, kernels, ops, tuning, world as worlds
 
 # Copies begin at the same place of a line as their originals, so that alignment is the same.
 _LINE = 256
@@ -104,6 +106,20 @@ def _staged_launch(original, pool, self, grid, args, *rest):
         stage.release()
 
 
+def _staged_check(original, pool, self, config, args, kwargs):
+    """The autotuner compiles for the arguments that its launches will have."""
+    def is_host(value):
+        return isinstance(value, np.ndarray)
+    values = [*args, *kwargs.values()]
+    stage = Stage(pool, [arguments.from_value("array", value) for value in values if is_host(value)])
+    try:
+        moved = [stage.moved(arguments.from_value("array", value)) if is_host(value) else value
+                 for value in values]
+        return original(self, config, moved[:len(args)], dict(zip(kwargs, moved[len(args):])))
+    finally:
+        stage.release()
+
+
 class _Moved:
     """An operator's tensor on the device, with the shape of the one on the host."""
 
@@ -156,6 +172,9 @@ def install(monkeypatch, device: str) -> None:
     staged = functools.partial(_staged_call, call, pool)
     monkeypatch.setattr(kernels.JITFunction, "_launch_native",
                         lambda self, *args: _staged_launch(launch, pool, self, *args))
+    check = tuning.Autotuner._cannot_compile
+    monkeypatch.setattr(tuning.Autotuner, "_cannot_compile",
+                        lambda self, *args: _staged_check(check, pool, self, *args))
     monkeypatch.setattr(ops, "call", staged)
     for name in [op["name"] for op in ops.list()]:
         monkeypatch.setattr(ops, name, functools.partial(staged, name), raising=False)

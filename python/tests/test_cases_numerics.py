@@ -36,7 +36,7 @@ def test_49_messages_beyond_16_megabytes(backend, n):
         x, out = np.full(n, ty.rank() + 1, np.float32), np.zeros(n, np.float32)
         direct.all_reduce(ws, x, out, "one_shot")
         return float(out.min()), float(out.max())
-    assert run(body, 2) == [(3.0, 3.0)] * 2
+    assert run(body, 2, heap_bytes=(1 << 20) + 32 * n) == [(3.0, 3.0)] * 2
 
 
 @pytest.mark.parametrize("tokens", [0, 1, 7, 9, 128])

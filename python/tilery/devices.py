@@ -92,12 +92,18 @@ def from_interface(name: str, value) -> ArrayArgument:
     shape, strides = tuple(facts["shape"]), facts.get("strides")
     if strides is None:
         strides = [step * element.itemsize for step in contiguous(shape)]
+    device = device_of(name, address or 0, shape)
+    _meet_torch()
+    return checked(name, address or 0, shape, strides, element, not read_only, value, device)
+
+
+def device_of(name: str, address: int, shape) -> int:
+    """The number of the device that has the memory; a wrong address would end the use of it."""
     device = _capi.library().tilery_device_of(address) if address else 0
     if device == 0 and math.prod(shape):
         raise LaunchError(f"argument '{name}' says that {address:#x} is a device's memory, but no "
                           "device that tilery can use has it; see tilery doctor")
-    _meet_torch()
-    return checked(name, address or 0, shape, strides, element, not read_only, value, device)
+    return device
 
 
 def contiguous(shape) -> tuple[int, ...]:
@@ -142,11 +148,12 @@ def from_dlpack(name: str, value) -> ArrayArgument:
     shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
     steps = [tensor.strides[i] for i in range(tensor.ndim)] if tensor.strides else \
         contiguous(shape)
+    address = (tensor.data or 0) + tensor.byte_offset
+    device_of(name, address, shape)
     _meet_torch()
     # The capsule is not marked as taken: with it goes the producer's hold on the memory.
-    return checked(name, (tensor.data or 0) + tensor.byte_offset, shape,
-                   [step * element.itemsize for step in steps], element, True, (capsule, value),
-                   first + tensor.device_id)
+    return checked(name, address, shape, [step * element.itemsize for step in steps], element, True,
+                   (capsule, value), first + tensor.device_id)
 
 
 def _first_device(name: str) -> int:

@@ -41,8 +41,11 @@ def _number(name: str, value) -> int:
     except Error as error:
         raise LaunchError(f"argument '{name}' is on device '{value.device}', which tilery cannot "
                           f"use: {error}") from None
+    from tilery import devices
+    devices.device_of(name, value.data_ptr(), value.shape)
     register()
-    return first + (getattr(value.device, "index", None) or 0)
+    index = getattr(value.device, "index", None)
+    return first + (index if isinstance(index, int) else 0)
 
 
 def _first_device() -> int:
