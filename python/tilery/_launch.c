@@ -292,7 +292,11 @@ static int convert(PyObject *converter, PyObject *value, Py_ssize_t index, int c
 }
 
 static int read_grid(PyObject *grid, int64_t *extents) {
-  for (int i = 0; i < 3; ++i) {
+  Py_ssize_t given = PyTuple_Size(grid);
+  if (given < 0)
+    return -1;
+  extents[0] = extents[1] = extents[2] = 1;
+  for (Py_ssize_t i = 0; i < given && i < 3; ++i) {
     PyObject *extent = PyTuple_GetItem(grid, i);
     if (!extent)
       return -1;
@@ -304,7 +308,7 @@ static int read_grid(PyObject *grid, int64_t *extents) {
 }
 
 /* launch(function, world, grid, options, stream, timeout, args, constant_flags, converter)
- * -> status. Handles are integers; grid is a tuple of three. */
+ * -> status. Handles are integers; grid is a tuple of one to three. */
 static PyObject *launch(PyObject *self, PyObject *const *values, Py_ssize_t count) {
   (void)self;
   if (count != 9) {

@@ -185,10 +185,10 @@ class JITFunction:
             timeout = _number("timeout", chosen.pop("timeout", -1.0), float)
             team = chosen.pop("team", None)
             options = chosen
-        if type(grid) is not tuple or len(grid) != 3:
+        if type(grid) is not tuple or not 1 <= len(grid) <= 3:
             grid = self._grid(grid, args)
         if interpreting():
-            return self._launch_interpreted(grid, args, team, bool(options and options.get("debug")))
+            return self._launch_interpreted(self._grid(grid, args), args, team, bool(options and options.get("debug")))
         world = worlds.current(required=False) if team is None else worlds.current_team(team)
         return self._launch_native(grid, args, options, stream, timeout, world)
 
