@@ -3,7 +3,9 @@
 # Usage: utils/gpu_tests.sh BUNDLE OUTPUT [part ...] [-- pytest options]
 #   BUNDLE: build/gpu.tar.xz, the folder it unpacks to, or an unpacked wheel
 #   parts: cts torch language ops (default: all); or test files
-# JOBS test files run at once (default 4), each for FILE_TIMEOUT seconds at most (300).
+# JOBS test files run at once (default 4); those with several ranks and those that measure run one at
+# a time after them, because a kernel that spins slows the other processes of a GPU. A file has
+# FILE_TIMEOUT seconds (120), a test TEST_TIMEOUT (60) where pytest-timeout is installed.
 # Writes OUTPUT/summary.json and a JUnit file for each test file; fails when a test fails or when
 # nothing ran.
 set -uo pipefail
@@ -28,35 +30,55 @@ fi
 export TILERY_LIBRARY=$lib/libtilery.so PYTHONPATH=$PWD/python TILERY_CACHE_DIR=${TILERY_CACHE_DIR:-$output/cache}
 mkdir -p -m 700 "$TILERY_CACHE_DIR"
 
+options=("$@")
+"$python" -c "import pytest_timeout" 2> /dev/null &&
+  options+=(-p timeout --timeout "${TEST_TIMEOUT:-60}")
+
 # Each file in a process of its own: a kernel that loses the device ends one file only.
-run() { # name, file, pytest options
-  while [ "$(jobs -rp | wc -l)" -ge "${JOBS:-4}" ]; do wait -n; done
-  run_one "$@" &
-}
-run_one() {
-  local name=$1 file=$2
+run_file() { # file, its name in the output, pytest options
+  local file=$1 name=$2
   shift 2
-  timeout "${FILE_TIMEOUT:-300}" "$python" -m pytest -q -p no:cacheprovider "$file" \
-    --junitxml="$output/$name.xml" "$@" > "$output/$name.log" 2>&1
+  timeout -k 5 "${FILE_TIMEOUT:-120}" "$python" -m pytest -q -p no:cacheprovider "$file" \
+    --junitxml="$output/$name.xml" -o junit_family=xunit1 "$@" "${options[@]}" \
+    > "$output/$name.log" 2>&1
   local status=$?
   [ -s "$output/$name.xml" ] || echo "{\"status\": $status}" > "$output/$name.broken"
   echo "$name: $(tail -n 1 "$output/$name.log")"
 }
+
+alone=()
+# Several ranks on the device, or a measurement.
+needs_the_device() { [[ $1 == *test_torch.py ]] || grep -qE "spawn\(|import run\b|worlds import" "$1"; }
+run() { # file, prefix of its name in the output
+  local name=$2$(basename "$1" .py)
+  if needs_the_device "$1"; then
+    alone+=("$1 $name")
+    return
+  fi
+  while [ "$(jobs -rp | wc -l)" -ge "${JOBS:-4}" ]; do wait -n; done
+  run_file "$1" "$name" $(selection "$1") &
+}
+# Files whose tests are all for a GPU have no parameter that says so.
+selection() { [[ $1 == *test_torch.py || $1 == *test_devices.py ]] || echo "-k cuda"; }
 
 for part in "${parts[@]}"; do
   case $part in
   cts) [ -x "$lib/hal_cts" ] && "$lib/hal_cts" --gtest_filter='*cuda*' \
     --gtest_output="xml:$output/hal_cts.xml" > "$output/hal_cts.log" 2>&1
     echo "hal_cts: $(tail -n 1 "$output/hal_cts.log")" ;;
-  torch) run test_torch python/tests/test_torch.py "$@"
-    run test_devices python/tests/test_devices.py "$@" ;;
+  torch) run python/tests/test_torch.py ""
+    run python/tests/test_devices.py "" ;;
   language) for file in $(grep -l "backend" python/tests/test_*.py |
       grep -vE "test_(devices|docs|tutorials|cli|package|processes|launchers|torch)\.py"); do
-      run "$(basename "$file" .py)" "$file" -k cuda "$@"
+      run "$file" ""
     done ;;
-  ops) for file in ops/*/test_*.py; do run "ops_$(basename "$file" .py)" "$file" -k cuda "$@"; done ;;
-  *) run "$(basename "$part" .py)" "$part" -k cuda "$@" ;;
+  ops) for file in ops/*/test_*.py; do run "$file" ops_; done ;;
+  *) run "$part" "" ;;
   esac
 done
 wait
+for entry in "${alone[@]}"; do
+  read -r file name <<< "$entry"
+  run_file "$file" "$name" $(selection "$file")
+done
 "$python" utils/gpu_summary.py "$output"
