@@ -39,12 +39,28 @@ void NvidiaMachine::expectBytes(OpBuilder &b, Location loc, Value barrier, int64
           "r", {}, {barrier}, true);
 }
 
-void NvidiaMachine::waitBarrier(OpBuilder &b, Location loc, Value barrier, Value phase) const {
-  emitPtx(b, loc,
-          "{\n.reg .pred done;\nAGAIN:\n"
-          "mbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1;\n"
-          "@!done bra AGAIN;\n}",
-          "r,r", {}, {barrier, phase}, true);
+SmallVector<Value> NvidiaMachine::waitBarrier(OpBuilder &b, Location loc, Value barrier,
+                                              Value phase, ValueRange carried) const {
+  std::string constraints, ties;
+  for (size_t i = 0; i < carried.size(); ++i) {
+    constraints += "=r,";
+    ties += "," + std::to_string(i);
+  }
+  auto operand = [&](size_t i) { return "$" + std::to_string(carried.size() + i); };
+  SmallVector<Value> operands = {barrier, phase};
+  operands.append(carried.begin(), carried.end());
+  return emitPtx(b, loc,
+                 "{\n.reg .pred done;\nAGAIN:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 done, [" +
+                     operand(0) + "], " + operand(1) + ";\n@!done bra AGAIN;\n}",
+                 constraints + "r,r" + ties, SmallVector<Type>(carried.getTypes()), operands, true);
+}
+
+// The start address of a matrix descriptor, in units of 16 bytes.
+Value NvidiaMachine::operandStart(OpBuilder &b, Location loc, Value address) const {
+  auto constant = [&](int64_t value) { return arith::ConstantIntOp::create(b, loc, value, 32); };
+  return arith::ShRUIOp::create(b, loc, arith::AndIOp::create(b, loc, address, constant(0x3FFFF)),
+                                constant(4));
 }
 
 //===-- Copies ---------------------------------------------------------------------------------------===//
@@ -106,12 +122,9 @@ Value constant64(OpBuilder &b, Location loc, uint64_t value) {
   return arith::ConstantIntOp::create(b, loc, int64_t(value), 64);
 }
 
-/// The descriptor of an operand that starts at `address` (i32, bytes).
-Value descriptorAt(OpBuilder &b, Location loc, const OperandLayout &layout, Value address) {
-  Value low = arith::ShRUIOp::create(
-      b, loc, arith::AndIOp::create(b, loc, address, arith::ConstantIntOp::create(b, loc, 0x3FFFF, 32)),
-      arith::ConstantIntOp::create(b, loc, 4, 32));
-  Value wide = arith::ExtUIOp::create(b, loc, b.getI64Type(), low);
+/// The descriptor of an operand; `start` is operandStart's.
+Value descriptorAt(OpBuilder &b, Location loc, const OperandLayout &layout, Value start) {
+  Value wide = arith::ExtUIOp::create(b, loc, b.getI64Type(), start);
   return arith::OrIOp::create(b, loc, wide, constant64(b, loc, layout.descriptor()));
 }
 
@@ -176,7 +189,7 @@ SmallVector<Value> NvidiaMachine::emitAsyncDot(OpBuilder &b, Location loc, const
   int64_t bits = dot.element.getIntOrFloatBitWidth(), stepK = 256 / bits;
   int64_t instructionN = std::min<int64_t>(256, grid.columns);
   int64_t rowBlocks = m / GroupRows / grid.rowGroups, columnBlocks = grid.columns / instructionN;
-  bool lhsInRegisters = !dot.lhsAddress;
+  bool lhsInRegisters = !dot.lhsStart;
   bool isFloat = isa<FloatType>(dot.accType.getElementType());
 
   WgmmaText text(dot.accumulator.size(), isFloat);
@@ -186,23 +199,22 @@ SmallVector<Value> NvidiaMachine::emitAsyncDot(OpBuilder &b, Location loc, const
   Value columnGroup = arith::ShRUIOp::create(b, loc, group,
                                              constant(llvm::Log2_64(uint64_t(grid.rowGroups))));
   OperandLayout rhs(dot.rhsType, 0);
-  auto moved = [&](Value descriptor, Value count, int64_t each) -> Value {
-    Value offset = arith::MulIOp::create(b, loc, count, constant(each));
-    return arith::AddIOp::create(b, loc, descriptor,
-                                 arith::ExtUIOp::create(b, loc, b.getI64Type(), offset));
+  auto moved = [&](Value start, Value count, int64_t each) -> Value {
+    return arith::AddIOp::create(b, loc, start,
+                                 arith::MulIOp::create(b, loc, count, constant(each)));
   };
-  Value rhsStart = descriptorAt(b, loc, rhs, dot.rhsAddress);
+  Value rhsStart = dot.rhsStart;
   if (grid.columnGroups > 1)
     rhsStart = moved(rhsStart, columnGroup, rhs.offset(grid.columns, 0));
-  size_t rhsOperand = text.addOperand(rhsStart, "l");
+  size_t rhsOperand = text.addOperand(descriptorAt(b, loc, rhs, rhsStart), "l");
   std::optional<OperandLayout> lhs;
   size_t lhsOperand = 0;
   if (!lhsInRegisters) {
     lhs.emplace(dot.lhsType, 1);
-    Value start = descriptorAt(b, loc, *lhs, dot.lhsAddress);
+    Value start = dot.lhsStart;
     if (grid.rowGroups > 1)
       start = moved(start, rowGroup, lhs->offset(GroupRows, 0));
-    lhsOperand = text.addOperand(start, "l");
+    lhsOperand = text.addOperand(descriptorAt(b, loc, *lhs, start), "l");
   } else {
     SmallVector<Value> words = packedWords(b, loc, dot.lhsRegisters);
     for (auto [i, word] : llvm::enumerate(words)) {

@@ -47,8 +47,11 @@ public:
   void arrive(mlir::OpBuilder &b, mlir::Location loc, mlir::Value barrier) const override;
   void expectBytes(mlir::OpBuilder &b, mlir::Location loc, mlir::Value barrier,
                    int64_t bytes) const override;
-  void waitBarrier(mlir::OpBuilder &b, mlir::Location loc, mlir::Value barrier,
-                   mlir::Value phase) const override;
+  llvm::SmallVector<mlir::Value> waitBarrier(mlir::OpBuilder &b, mlir::Location loc,
+                                             mlir::Value barrier, mlir::Value phase,
+                                             mlir::ValueRange carried) const override;
+  mlir::Value operandStart(mlir::OpBuilder &b, mlir::Location loc,
+                           mlir::Value address) const override;
   void copyTile(mlir::OpBuilder &b, mlir::Location loc, mlir::Value destination, mlir::Value map,
                 mlir::ValueRange coordinates, mlir::Value barrier) const override;
   llvm::SmallVector<mlir::Value> emitAsyncDot(mlir::OpBuilder &b, mlir::Location loc,

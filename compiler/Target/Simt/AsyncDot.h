@@ -29,10 +29,10 @@ struct AsyncDot {
   llvm::ArrayRef<int64_t> lhsShape;
   unsigned numWarps;
   mlir::Type element; ///< of the operands
-  mlir::Value lhsAddress; ///< i32, in shared memory; null when in registers
+  mlir::Value lhsStart; ///< Machine::operandStart of the tile; null when in registers
   mlir::ValueRange lhsRegisters;
   BufferType lhsType; ///< when in shared memory
-  mlir::Value rhsAddress;
+  mlir::Value rhsStart;
   BufferType rhsType;
   mlir::ValueRange accumulator;
 };

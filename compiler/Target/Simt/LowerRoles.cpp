@@ -118,7 +118,7 @@ Value Lowering::tensorMap(unsigned index) {
 LogicalResult Lowering::lowerProduce(ProduceOp op) {
   Ring &ring = rings[op.getRing()];
   Value slot = read(ring.slot);
-  machine.waitBarrier(b, loc, slotBarrier(ring, slot, false), read(ring.phase));
+  machine.waitBarrier(b, loc, slotBarrier(ring, slot, false), read(ring.phase), {});
   Value full = slotBarrier(ring, slot, true);
   machine.expectBytes(b, loc, full, ring.slotBytes);
   ValueRange coordinates = op.getCoordinates();
@@ -145,9 +145,13 @@ LogicalResult Lowering::lowerProduce(ProduceOp op) {
 LogicalResult Lowering::lowerConsume(ConsumeOp op) {
   Ring &ring = rings[op.getRing()];
   Value slot = read(ring.slot);
-  machine.waitBarrier(b, loc, slotBarrier(ring, slot, true), read(ring.phase));
-  for (auto [tile, buffer] : llvm::enumerate(op.getBuffers()))
-    define(buffer, {slotAddress(ring, unsigned(tile), slot)});
+  // Products should start at once when the data is there.
+  Elements starts;
+  for (unsigned tile = 0; tile < ring.tiles.size(); ++tile)
+    starts.push_back(machine.operandStart(b, loc, slotAddress(ring, tile, slot)));
+  starts = machine.waitBarrier(b, loc, slotBarrier(ring, slot, true), read(ring.phase), starts);
+  for (auto [start, buffer] : llvm::zip(starts, op.getBuffers()))
+    define(buffer, {start});
   advance(ring);
   return success();
 }
@@ -169,10 +173,10 @@ LogicalResult Lowering::lowerAsyncDot(AsyncDotOp op) {
   dot.numWarps = numWarps;
   dot.rhsType = cast<BufferType>(op.getRhs().getType());
   dot.element = dot.rhsType.getElement();
-  dot.rhsAddress = scalar(op.getRhs());
+  dot.rhsStart = scalar(op.getRhs());
   if (auto buffer = dyn_cast<BufferType>(op.getLhs().getType())) {
     dot.lhsType = buffer;
-    dot.lhsAddress = scalar(op.getLhs());
+    dot.lhsStart = scalar(op.getLhs());
     dot.lhsShape = buffer.getShape();
   } else {
     dot.lhsRegisters = elements(op.getLhs());

@@ -77,9 +77,14 @@ public:
   /// are all here; copyTile too.
   virtual void expectBytes(mlir::OpBuilder &b, mlir::Location loc, mlir::Value barrier,
                            int64_t bytes) const = 0;
-  /// Until the phase of parity `phase` (i32) is complete.
-  virtual void waitBarrier(mlir::OpBuilder &b, mlir::Location loc, mlir::Value barrier,
-                           mlir::Value phase) const = 0;
+  /// Until the phase of parity `phase` (i32) is complete. What is `carried` (i32) passes through, so
+  /// that it is computed before the wait and used only after it.
+  virtual llvm::SmallVector<mlir::Value> waitBarrier(mlir::OpBuilder &b, mlir::Location loc,
+                                                     mlir::Value barrier, mlir::Value phase,
+                                                     mlir::ValueRange carried) const = 0;
+  /// What the matrix units want to know of a tile at `address`: i32.
+  virtual mlir::Value operandStart(mlir::OpBuilder &b, mlir::Location loc,
+                                   mlir::Value address) const = 0;
   /// One box of the tensor that `map` describes.
   virtual void copyTile(mlir::OpBuilder &b, mlir::Location loc, mlir::Value destination,
                         mlir::Value map, mlir::ValueRange coordinates,
