@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
 // The conformance suite of drivers; README.md says in which order to make it pass.
+#include "runtime/base/clock.h"
 #include "runtime/base/error.h"
 #include "runtime/hal/cts/kernel_texts.h"
 #include "runtime/hal/driver.h"
@@ -311,6 +312,64 @@ TEST_P(Code, TextThatDoesNotAssembleIsAnError) {
 TEST_P(Code, ASecondNameIsAnError) {
   std::string code = Counter(driver).code;
   EXPECT_THROW(driver.load(0, code, "absent", {}), Error);
+}
+
+// A rank's grid may wait for a grid that another rank has yet to launch (Driver::holdMemory). What a
+// launch does must go on beside it; what is done before a world starts is only measured.
+TEST_P(Code, OtherWorkGoesOnBesideAGridThatWaits) {
+  constexpr uint64_t LimitNs = 1'500'000'000;
+  constexpr double Most = 0.5;
+  LoadedKernel *spin = driver.load(
+      0, driver.assemble(0, spinningKernel(driver.name()), "cts_spin"), "cts_spin", {32, 0, {1, 1, 1}});
+  Counter counter(driver);
+  Stream waiting = driver.createStream(0), other = driver.createStream(0);
+  driver.destroyStream(0, driver.createStream(0));
+  auto *flag = static_cast<volatile uint32_t *>(driver.allocateHost(4096));
+  driver.holdMemory(0);
+  void *memory = driver.allocate(1 << 20), *unused = driver.allocate(3 << 20);
+  std::vector<char> host(1 << 20);
+  // Each action starts beside a grid of its own, which ends by itself when the action waits for it.
+  auto seconds = [&](auto action) {
+    *flag = 0;
+    auto address = reinterpret_cast<uint64_t>(flag), limit = LimitNs;
+    void *parameters[] = {&address, &limit};
+    driver.launch({spin, {1, 1, 1}, parameters, waiting});
+    int64_t begin = nowNs();
+    action();
+    double taken = double(nowNs() - begin) * 1e-9;
+    *flag = 1;
+    driver.synchronize(0, waiting);
+    return taken;
+  };
+  std::pair<const char *, double> required[] = {
+      {"launch", seconds([&] {
+         counter.launch(memory, 1, {4, 1, 1}, other);
+         driver.synchronize(0, other);
+       })},
+      {"copy from the host", seconds([&] { driver.copy(memory, host.data(), host.size()); })},
+      {"copy to the host", seconds([&] { driver.copy(host.data(), memory, host.size()); })},
+      {"copy within", seconds([&] { driver.copy(unused, memory, host.size()); })},
+      {"clear", seconds([&] { driver.clear(memory, host.size()); })},
+      {"small allocation", seconds([&] { driver.release(driver.allocate(5000), 5000); })},
+      {"held release", seconds([&] { driver.release(unused, 3 << 20); })},
+      {"kept stream", seconds([&] { driver.destroyStream(0, driver.createStream(0)); })}};
+  for (auto [what, taken] : required)
+    EXPECT_LT(taken, Most) << what;
+  LoadedKernel *again = nullptr;
+  std::pair<const char *, double> measured[] = {
+      {"loading", seconds([&] { again = driver.load(0, counter.code, "cts_count", {}); })},
+      {"large allocation", seconds([&] { driver.release(driver.allocate(64 << 20), 64 << 20); })},
+      {"shared allocation", seconds([&] { driver.releaseShared(driver.allocateShared(4 << 20), 4 << 20); })},
+      {"host allocation", seconds([&] { driver.allocateHost(4096); })}};
+  for (auto [what, taken] : measured)
+    std::printf("%s beside a grid that waits: %.1f ms%s\n", what, taken * 1e3,
+                taken > Most ? " (waits for it)" : "");
+  driver.letGoMemory(0);
+  driver.release(memory, 1 << 20);
+  driver.destroyStream(0, waiting);
+  driver.destroyStream(0, other);
+  driver.unload(spin);
+  driver.unload(again);
 }
 
 std::string driverName(const testing::TestParamInfo<Driver *> &info) {
