@@ -4,6 +4,7 @@
 // rounded after each operation; integer division never traps.
 #include "compiler/Conversion/CoreToVector/Elementwise.h"
 
+#include "compiler/Conversion/MathExpansion/MathExpansion.h"
 #include "llvm/Support/SaveAndRestore.h"
 
 namespace tilery::vec {
@@ -221,7 +222,7 @@ static SmallVector<Value> emitThroughF32(OpBuilder &b, Operation *op, ArrayRef<V
     wide.push_back(isHalf(operand.getType()) ? toF32(b, op->getLoc(), operand) : operand);
   Type result = getElementTypeOrSelf(op->getResult(0).getType());
   Type type = vectorOr(isHalf(result) ? Type(b.getF32Type()) : result, lanes);
-  Value value = emitMath(b, op, wide);
+  Value value = expandFloatMath(b, op, wide);
   if (!value) {
     OperationState state(op->getLoc(), op->getName(), wide, {type}, op->getAttrs());
     value = b.create(state)->getResult(0);
@@ -250,7 +251,7 @@ SmallVector<Value> Lowering::emitElementwise(OpBuilder &b, Operation *op,
     return {emitToInteger(b, op, operands[0], element)};
   if (isHalfArithmetic(op))
     return emitThroughF32(b, op, operands, lanes, keepHalvesInF32);
-  if (Value value = emitMath(b, op, operands))
+  if (Value value = expandFloatMath(b, op, operands))
     return {value};
   return emitGeneric(b, op, operands, lanes);
 }

@@ -13,7 +13,5 @@ bool isHalf(Type type); ///< fp16, bf16 or narrower, or a vector of them
 Value toF32(OpBuilder &b, Location loc, Value value);
 /// fp32 rounded to nearest even to `element`.
 Value fromF32(OpBuilder &b, Location loc, Value value, Type element);
-/// The expansion of a math operation on fp32, null when it is left to LLVM or libm.
-Value emitMath(OpBuilder &b, Operation *op, ArrayRef<Value> operands);
 
 } // namespace tilery::vec
