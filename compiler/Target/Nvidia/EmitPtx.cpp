@@ -4,14 +4,18 @@
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/IR/DiagnosticInfo.h"
+#include "llvm/IR/DiagnosticPrinter.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Transforms/Utils/Cloning.h"
 
+#include <csetjmp>
 #include <mutex>
 
 extern "C" {
@@ -69,14 +73,67 @@ void optimise(llvm::Module &module, TargetMachine &machine) {
   builder.buildPerModuleDefaultPipeline(OptimizationLevel::O2).run(module, modules);
 }
 
+//===-- What LLVM cannot do ---------------------------------------------------------------------===//
+
+// LLVM reports instructions that it cannot select to a handler that must not return, and ends the
+// process after it. On a thread that generates code the handler jumps back here instead. What LLVM held
+// is lost; the error is a bug of ours, which the user's process survives.
+struct Landing {
+  std::jmp_buf place;
+  std::string reason;
+};
+thread_local Landing *landing = nullptr;
+
+void onFatalError(void *, const char *reason, bool) {
+  if (!landing)
+    return;
+  landing->reason = reason;
+  std::longjmp(landing->place, 1);
+}
+
+/// Keeps errors that LLVM would print before it ends the process.
+struct KeepErrors : DiagnosticHandler {
+  explicit KeepErrors(std::string &text) : text(text) {}
+  bool handleDiagnostics(const DiagnosticInfo &info) override {
+    if (info.getSeverity() != DS_Error)
+      return false;
+    raw_string_ostream stream(text);
+    DiagnosticPrinterRawOStream printer(stream);
+    info.print(printer);
+    return true;
+  }
+  std::string &text;
+};
+
+Error cannotGenerate(StringRef reason) {
+  return createStringError("LLVM has no instructions for a part of this kernel (" + reason.trim() +
+                           "); this is a bug in tilery");
+}
+
 Expected<std::string> generate(llvm::Module &module, TargetMachine &machine) {
+  static std::once_flag once;
+  std::call_once(once, [] { install_fatal_error_handler(onFatalError); });
+  std::string errors;
+  module.getContext().setDiagnosticHandler(std::make_unique<KeepErrors>(errors));
   SmallVector<char, 0> bytes;
   raw_svector_ostream stream(bytes);
-  legacy::PassManager passes;
-  if (machine.addPassesToEmitFile(passes, stream, nullptr, CodeGenFileType::AssemblyFile))
+  auto passes = std::make_unique<legacy::PassManager>();
+  if (machine.addPassesToEmitFile(*passes, stream, nullptr, CodeGenFileType::AssemblyFile))
     return createStringError("LLVM cannot emit PTX");
-  passes.run(module);
-  return std::string(bytes.begin(), bytes.end());
+  Landing here;
+  landing = &here;
+  if (setjmp(here.place) == 0) {
+    passes->run(module);
+    landing = nullptr;
+    module.getContext().setDiagnosticHandler(nullptr);
+    if (!errors.empty())
+      return cannotGenerate(errors);
+    return std::string(bytes.begin(), bytes.end());
+  }
+  landing = nullptr;
+  (void)passes.release(); // stopped in the middle: it must not be taken apart
+  module.getContext().setDiagnosticHandler(nullptr);
+  return cannotGenerate(errors.empty() ? here.reason : errors);
 }
 
 // The number of a kernel's threads, without which ptxas plans for 1024.

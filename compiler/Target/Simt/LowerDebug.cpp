@@ -101,7 +101,8 @@ LogicalResult Lowering::lowerPrint(core::PrintOp op) {
   }
   for (auto [position, value] : llvm::enumerate(op.getValues())) {
     bool isSigned = position < op.getIsSigned().size() && op.getIsSigned()[position];
-    Type element = loweredElement(getElementTypeOrSelf(value.getType()));
+    Type language = getElementTypeOrSelf(value.getType());
+    Type element = isHalf(language) ? Type(b.getF32Type()) : loweredElement(language);
     ArrayRef<int64_t> shape = core::shapeOf(value.getType());
     bool isTile = !shape.empty();
     LinearLayout layout = isTile ? layoutOf(value) : LinearLayout();
@@ -118,7 +119,7 @@ LogicalResult Lowering::lowerPrint(core::PrintOp op) {
           Value at = arith::ShRUIOp::create(b, loc, index, i32(axisShift(shape, dim)));
           arguments.push_back(arith::AndIOp::create(b, loc, at, i32(shape[dim] - 1)));
         }
-        Value number = toStored(given);
+        Value number = isHalf(language) ? toF32(given, language) : toStored(given);
         if (isa<FloatType>(element)) {
           if (!element.isF64())
             number = arith::ExtFOp::create(b, loc, b.getF64Type(), number);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products: by the warp's matrix instruction, else by multiply-adds on operands that all
 // threads read from shared memory.
+#include "compiler/Conversion/MathExpansion/MathExpansion.h"
 #include "compiler/Target/Simt/DotLayout.h"
 #include "compiler/Target/Simt/Lowering.h"
 
@@ -122,12 +123,14 @@ LogicalResult Lowering::lowerSharedDot(core::DotOp op) {
   auto widened = [&](Value value) -> Value {
     if (value.getType() == sumType)
       return value;
+    if (isFp8(element))
+      return toF32(value, element);
     return isFloat ? Value(arith::ExtFOp::create(b, loc, sumType, value))
                    : Value(arith::ExtSIOp::create(b, loc, sumType, value));
   };
   Elements inits;
   for (Value value : elements(op.getAccumulator()))
-    inits.push_back(value.getType() == sumType ? value : toF32(value));
+    inits.push_back(value.getType() == sumType ? value : toF32(value, accElement));
   auto loop = scf::ForOp::create(b, loc, i32(0), i32(k), i32(1), inits);
   {
     OpBuilder::InsertionGuard guard(b);
@@ -138,7 +141,7 @@ LogicalResult Lowering::lowerSharedDot(core::DotOp op) {
     int64_t m = shape[rank - 2];
     auto load = [&](Value start, Value index) {
       Value address = sharedAddress(start, arith::MulIOp::create(b, loc, index, i32(bytes)));
-      return widened(LLVM::LoadOp::create(b, loc, element, address));
+      return widened(LLVM::LoadOp::create(b, loc, loweredElement(element), address));
     };
     Elements sums;
     for (unsigned r = 0; r < layout.numRegisters(); ++r) {

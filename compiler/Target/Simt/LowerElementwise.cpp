@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arithmetic, one operation a register. Half precision is computed in fp32 and rounded after
 // each operation; division by zero has a result.
+#include "compiler/Conversion/MathExpansion/MathExpansion.h"
 #include "compiler/Target/Simt/Lowering.h"
 
 #include "mlir/IR/Matchers.h"
@@ -9,16 +10,22 @@
 
 namespace tilery::simt {
 
-static bool isHalf(Type type) {
-  return isa<FloatType>(type) && type.getIntOrFloatBitWidth() <= 16;
+bool Lowering::isHalf(Type element) {
+  return isa<FloatType>(element) && element.getIntOrFloatBitWidth() <= 16;
 }
 
-Value Lowering::toF32(Value half) {
-  return half.getType().isF32() ? half : arith::ExtFOp::create(b, loc, b.getF32Type(), half);
+Value Lowering::toF32(Value value, Type element) {
+  if (value.getType().isF32())
+    return value;
+  return isFp8(element) ? decodeFp8(b, loc, element, value)
+                        : arith::ExtFOp::create(b, loc, b.getF32Type(), value).getResult();
 }
 
 Value Lowering::fromF32(Value wide, Type element) {
-  return element.isF32() ? wide : arith::TruncFOp::create(b, loc, element, wide);
+  if (element.isF32())
+    return wide;
+  return isFp8(element) ? encodeFp8(b, loc, element, wide)
+                        : arith::TruncFOp::create(b, loc, element, wide).getResult();
 }
 
 // Two at a time is one instruction, and they come out packed for a store.
@@ -80,8 +87,22 @@ static Value emitToInteger(OpBuilder &b, Operation *op, Value value) {
       .getResult(0);
 }
 
+// From any float to fp8 by way of fp32, as the language says; from fp8 exactly.
+Value Lowering::emitFp8Cast(Value value, Type from, Type to) {
+  if (isFp8(from))
+    value = decodeFp8(b, loc, from, value);
+  Type wide = isFp8(to) ? Type(b.getF32Type()) : to;
+  unsigned given = value.getType().getIntOrFloatBitWidth(), wanted = wide.getIntOrFloatBitWidth();
+  if (given < wanted)
+    value = arith::ExtFOp::create(b, loc, wide, value);
+  if (given > wanted)
+    value = arith::TruncFOp::create(b, loc, wide, value);
+  return isFp8(to) ? encodeFp8(b, loc, to, value) : value;
+}
+
 Elements Lowering::emitScalar(Operation *op, ValueRange operands) {
-  Type element = loweredElement(getElementTypeOrSelf(op->getResult(0).getType()));
+  Type language = getElementTypeOrSelf(op->getResult(0).getType());
+  Type element = loweredElement(language);
   if (isa<core::HintOp, core::PtrCastOp, device::LocalOp>(op))
     return {operands[0]};
   if (auto add = dyn_cast<core::AddPtrOp>(op))
@@ -94,28 +115,37 @@ Elements Lowering::emitScalar(Operation *op, ValueRange operands) {
     return {emitDivision(b, op, operands[0], operands[1])};
   if (isa<arith::SelectOp>(op))
     return {arith::SelectOp::create(b, loc, operands[0], operands[1], operands[2])};
-  if (isa<arith::TruncFOp>(op) && keepHalvesInF32 && isHalf(element))
+  if (isa<arith::TruncFOp>(op) && keepHalvesInF32 && isHalf(language))
     return {operands[0]};
   bool moves = isa<arith::BitcastOp, arith::ExtFOp, arith::TruncFOp>(op);
   Elements wide(operands);
+  auto languageOf = [&](size_t i) { return getElementTypeOrSelf(op->getOperand(unsigned(i)).getType()); };
   if (!moves)
-    for (Value &operand : wide)
-      if (isHalf(operand.getType()))
-        operand = toF32(operand);
-  if (isa<arith::ExtFOp>(op) && wide[0].getType() == element)
-    return {wide[0]}; // a half that a combine region keeps in fp32
+    for (auto [i, operand] : llvm::enumerate(wide))
+      if (isHalf(languageOf(i)))
+        operand = toF32(operand, languageOf(i));
+  // Halves that a combine region keeps in fp32, and bits of fp8 that are those of an integer.
+  if (isa<arith::ExtFOp, arith::BitcastOp>(op) && wide[0].getType() == element)
+    return {wide[0]};
+  if (isa<arith::ExtFOp, arith::TruncFOp>(op) && (isFp8(language) || isFp8(languageOf(0))))
+    return {emitFp8Cast(wide[0], wide[0].getType().isF32() ? wide[0].getType() : languageOf(0),
+                        language)};
   if (isa<arith::FPToSIOp, arith::FPToUIOp>(op))
     return {emitToInteger(b, op, wide[0])};
-  bool narrow = !moves && isHalf(element);
+  bool narrow = !moves && isHalf(language);
   Type type = narrow ? Type(b.getF32Type()) : element;
   Value value = machine.emitMath(b, op, wide);
+  if (!value)
+    value = expandScalarMath(b, op, wide);
+  if (!value)
+    value = expandFloatMath(b, op, wide);
   if (!value) {
     OperationState state(loc, op->getName(), wide, {type},
                          llvm::to_vector(op->getDiscardableAttrs()));
     state.propertiesAttr = op->getPropertiesAsAttribute();
     value = b.create(state)->getResult(0);
   }
-  return {narrow && !keepHalvesInF32 ? fromF32(value, element) : value};
+  return {narrow && !keepHalvesInF32 ? fromF32(value, language) : value};
 }
 
 static int64_t pointeeBytes(Type pointer) {
@@ -136,12 +166,27 @@ Value Lowering::emitAddPtr(Type pointer, Value base, Value offset) {
                              ArrayRef<LLVM::GEPArg>{offset});
 }
 
+// The high words of products; the low ones are ordinary products.
+LogicalResult Lowering::lowerExtendedProduct(arith::MulUIExtendedOp op) {
+  Elements low, high;
+  for (auto [lhs, rhs] : llvm::zip(elements(op.getLhs()), elements(op.getRhs()))) {
+    auto both = arith::MulUIExtendedOp::create(b, loc, lhs, rhs);
+    low.push_back(both.getLow());
+    high.push_back(both.getHigh());
+  }
+  define(op.getLow(), std::move(low));
+  define(op.getHigh(), std::move(high));
+  return success();
+}
+
 LogicalResult Lowering::lowerElementwise(Operation *op) {
   bool known = isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) ||
                isa<core::HintOp, core::AddPtrOp, core::PtrToIntOp, core::IntToPtrOp,
                    core::PtrCastOp, device::LocalOp>(op);
   if (auto at = dyn_cast<device::SymmAtOp>(op))
     return lowerDevice(op);
+  if (auto product = dyn_cast<arith::MulUIExtendedOp>(op))
+    return lowerExtendedProduct(product);
   if (!known || op->getNumResults() != 1)
     return op->emitError("operation ") << op->getName() << " is not supported on this target";
   Type result = op->getResult(0).getType();
@@ -182,9 +227,10 @@ Elements Lowering::emitCombine(Region &combine, ValueRange arguments) {
   };
   for (Operation &op : body.without_terminator()) {
     loc = op.getLoc();
-    if (isa<arith::ConstantOp>(op)) {
-      Value constant = b.clone(op)->getResult(0);
-      map.map(op.getResult(0), wide && isHalf(constant.getType()) ? toF32(constant) : constant);
+    if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
+      Value value = emitConstant(cast<TypedAttr>(constant.getValue()));
+      Type type = constant.getType();
+      map.map(op.getResult(0), wide && isHalf(type) ? toF32(value, type) : value);
       continue;
     }
     Elements operands;

@@ -35,9 +35,8 @@ LogicalResult Lowering::lowerReduce(core::ReduceOp op) {
 
   auto input = [&](unsigned source, unsigned r) {
     Value value = elements(op.getSources()[source])[r];
-    Type element = value.getType();
-    bool half = isa<FloatType>(element) && element.getIntOrFloatBitWidth() <= 16;
-    return half ? toF32(value) : value; // rounded once, at the end
+    Type element = getElementTypeOrSelf(op.getSources()[source].getType());
+    return isHalf(element) ? toF32(value, element) : value; // rounded once, at the end
   };
   unsigned count = op.getSources().size();
   // Registers, as a balanced tree in the order of elements.
@@ -78,7 +77,7 @@ LogicalResult Lowering::lowerReduce(core::ReduceOp op) {
     partial = std::move(*combined);
   }
   for (unsigned source = 0; source < count; ++source) {
-    Type element = loweredElement(getElementTypeOrSelf(op.getSources()[source].getType()));
+    Type element = getElementTypeOrSelf(op.getSources()[source].getType());
     Elements list;
     for (Elements &tuple : partial)
       list.push_back(isa<FloatType>(element) ? fromF32Or(tuple[source], element) : tuple[source]);

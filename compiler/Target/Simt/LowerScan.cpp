@@ -26,8 +26,8 @@ LogicalResult Lowering::lowerScan(core::ScanOp op) {
   for (unsigned r = 0; r < registers; ++r)
     for (unsigned source = 0; source < count; ++source) {
       Value value = elements(op.getSources()[source])[r];
-      bool half = isa<FloatType>(value.getType()) && value.getType().getIntOrFloatBitWidth() <= 16;
-      tuples[r].push_back(half ? toF32(value) : value);
+      Type element = getElementTypeOrSelf(op.getSources()[source].getType());
+      tuples[r].push_back(isHalf(element) ? toF32(value, element) : value);
     }
   auto at = [&](unsigned line, unsigned i) -> Elements & {
     return tuples[line * run + (op.getReverse() ? run - 1 - i : i)];
@@ -70,7 +70,7 @@ LogicalResult Lowering::lowerScan(core::ScanOp op) {
       at(line, i) = select(hasBefore, combinePair(op.getCombine(), before, at(line, i)), at(line, i));
   }
   for (unsigned source = 0; source < count; ++source) {
-    Type element = loweredElement(getElementTypeOrSelf(op.getSources()[source].getType()));
+    Type element = getElementTypeOrSelf(op.getSources()[source].getType());
     Elements list;
     for (Elements &tuple : tuples)
       list.push_back(isa<FloatType>(element) ? fromF32Or(tuple[source], element) : tuple[source]);

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
 // Operations that make or move elements: which register of the source is which of the result.
+#include "compiler/Conversion/MathExpansion/MathExpansion.h"
 #include "compiler/Target/Simt/Lowering.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -36,25 +37,39 @@ static Value constantArray(LLVM::LLVMFuncOp function, OpBuilder &b, DenseElement
   return LLVM::AddressOfOp::create(b, function.getLoc(), global);
 }
 
+Value Lowering::emitConstant(TypedAttr value) {
+  if (isFp8(value.getType()))
+    value = b.getIntegerAttr(b.getI8Type(), cast<FloatAttr>(value).getValue().bitcastToAPInt());
+  return arith::ConstantOp::create(b, loc, value);
+}
+
+// As memory holds them: booleans in bytes, fp8 as its bits.
+static DenseElementsAttr storedElements(DenseElementsAttr elements) {
+  Type element = elements.getElementType(), i8 = IntegerType::get(elements.getContext(), 8);
+  if (element.isInteger(1))
+    return elements.mapValues(i8, [](const APInt &value) { return value.zext(8); });
+  return isFp8(element) ? elements.bitcast(i8) : elements;
+}
+
 LogicalResult Lowering::lowerConstant(arith::ConstantOp op) {
   auto elements = dyn_cast<DenseElementsAttr>(op.getValue());
   if (!elements) {
-    define(op, {b.clone(*op)->getResult(0)});
+    define(op, {emitConstant(cast<TypedAttr>(op.getValue()))});
     return success();
   }
   LinearLayout layout = layoutOf(op);
   Elements list;
   if (elements.isSplat()) {
     auto value = cast<TypedAttr>(elements.getSplatValue<Attribute>());
-    list.assign(layout.numRegisters(), arith::ConstantOp::create(b, loc, value));
+    list.assign(layout.numRegisters(), emitConstant(value));
   } else {
-    if (elements.getElementType().isInteger(1))
-      return op.emitError("a constant tile of booleans is not supported on this target");
-    Value array = constantArray(function, b, elements);
+    DenseElementsAttr stored = storedElements(elements);
+    Value array = constantArray(function, b, stored);
     for (unsigned r = 0; r < layout.numRegisters(); ++r) {
-      Value address = LLVM::GEPOp::create(b, loc, array.getType(), elements.getElementType(), array,
+      Value address = LLVM::GEPOp::create(b, loc, array.getType(), stored.getElementType(), array,
                                           ArrayRef<LLVM::GEPArg>{elementIndex(layout, r)});
-      list.push_back(LLVM::LoadOp::create(b, loc, elements.getElementType(), address));
+      Value raw = LLVM::LoadOp::create(b, loc, stored.getElementType(), address);
+      list.push_back(fromStored(raw, loweredElement(elements.getElementType())));
     }
   }
   define(op, std::move(list));

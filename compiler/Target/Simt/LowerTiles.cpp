@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
 // The kernel's function and the order of its operations.
+#include "compiler/Conversion/MathExpansion/MathExpansion.h"
 #include "compiler/Target/Simt/Lowering.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -22,6 +23,8 @@ Lowering::Lowering(func::FuncOp kernel, const Machine &machine, unsigned numWarp
 //===-- Types and values ------------------------------------------------------------------------===//
 
 Type Lowering::loweredElement(Type element) {
+  if (isFp8(element)) // LLVM has no such types
+    return b.getI8Type();
   return core::isPointerLike(element) ? pointerType(globalSpace) : element;
 }
 

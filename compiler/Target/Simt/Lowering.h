@@ -54,11 +54,15 @@ private:
   Elements emitScalar(Operation *op, ValueRange operands);
   Value emitAddPtr(Type pointee, Value pointer, Value offset);
   Elements emitCombine(Region &combine, ValueRange arguments);
-  Value toF32(Value half);
+  static bool isHalf(Type element); ///< of 16 bits or fewer, which are computed in fp32
+  /// `element`: the language's type; an fp8 is an i8 here.
+  Value toF32(Value value, Type element);
   Value fromF32(Value wide, Type element);
+  Value emitFp8Cast(Value value, Type from, Type to);
+  LogicalResult lowerExtendedProduct(arith::MulUIExtendedOp op);
   /// A partial result, which is fp32 when `element` is a half.
   Value fromF32Or(Value value, Type element) {
-    return value.getType() == element ? value : fromF32(value, element);
+    return value.getType() == loweredElement(element) ? value : fromF32(value, element);
   }
   Elements truncateAll(ValueRange wide, Type element); ///< in pairs where that is one instruction
 
@@ -66,6 +70,7 @@ private:
   LogicalResult lowerShape(Operation *op);
   LogicalResult lowerRange(core::RangeOp op);
   LogicalResult lowerConstant(arith::ConstantOp op);
+  Value emitConstant(TypedAttr value);
   LogicalResult lowerBroadcast(core::BroadcastOp op);
   /// The result's registers in the order of the source's, by the elements that they hold.
   LogicalResult lowerMove(Operation *op, ArrayRef<int32_t> images);
