@@ -81,3 +81,37 @@ def test_same_result_for_any_launch_option(backend):
         results.append(out)
     for out in results[1:]:
         np.testing.assert_array_equal(out, results[0])
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3, 4])
+@pytest.mark.parametrize("warps", [1, 2, 4, 8])
+def test_trip_counts_of_large_tiles(backend, stages, warps):
+    """Tiles that pipelines of copies take, at depths around none, one and all of their stages."""
+    if backend != "cuda" and (stages, warps) != (3, 4):
+        pytest.skip("stages and warps are a GPU's")
+    rng = np.random.default_rng(6)
+    rows, columns, depth, pitch = 200, 144, 64, 512
+    a = random_array(rng, (rows, pitch), "bf16")
+    b = random_array(rng, (pitch, columns), "bf16")
+    kernel = make('''@ty.jit
+def kernel(a, b, out, M, N, K, sa, sb, sc, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    m = tl.program_id(0) * BM + tl.arange(0, BM)
+    n = tl.program_id(1) * BN + tl.arange(0, BN)
+    acc = tl.zeros((BM, BN), tl.float32)
+    for k in range(0, K, BK):
+        rk = k + tl.arange(0, BK)
+        x = tl.load(a + m[:, None] * sa + rk[None, :], mask=(m[:, None] < M) & (rk[None, :] < K),
+                    other=0.0)
+        y = tl.load(b + rk[:, None] * sb + n[None, :], mask=(rk[:, None] < K) & (n[None, :] < N),
+                    other=0.0)
+        acc = tl.dot(x, y, acc)
+    tl.store(out + m[:, None] * sc + n[None, :], acc, mask=(m[:, None] < M) & (n[None, :] < N))
+''')
+    trips = sorted({0, 1, 2, stages - 1, stages, stages + 1})
+    for k in sorted({0, 1, depth - 1, depth + 1, *(count * depth for count in trips)}):
+        out = np.full((rows, columns), np.nan, np.float32)
+        kernel[(2, 2)](a, b, out, rows, columns, k, pitch, columns, columns, BM=128, BN=128, BK=depth,
+                       num_stages=stages, num_warps=warps)
+        assert_close(out, a[:, :k].astype(np.float64) @ b[:k].astype(np.float64), depth=max(k, 1))
+    if backend == "cuda" and warps >= 4 and ".target sm_90a" in kernel.asm["ptx"]:
+        assert "wgmma.mma_async" in kernel.asm["ptx"] and "cp.async.bulk.tensor" in kernel.asm["ptx"]

@@ -1,0 +1,277 @@
+# SPDX-FileCopyrightText: The Tilery authors
+# SPDX-License-Identifier: Apache-2.0
+"""Code for GPUs that are not there: every operator, function and type becomes PTX; where ptxas is
+installed the PTX is assembled and its remarks are read, where cuobjdump is, the machine code too."""
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+GPUS = ["sm_80", "sm_89", "sm_90a"]
+# Remarks after which ptxas itself serialises wgmma, or ignores the registers that warps give away.
+BAD_REMARKS = re.compile(r"C75(0[7-9]|1[0-9])")
+
+
+def tool(name: str) -> str | None:
+    return shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/local/cuda/bin")
+
+
+@functools.cache
+def tilery() -> str:
+    program = shutil.which("tilery") or str(ROOT / "build/dev/bin/tilery")
+    if not Path(program).exists():
+        pytest.skip("the tilery tool is not built")
+    return program
+
+
+def ptx_of(file, function: str, signature: str, gpu: str, **options) -> str:
+    words = [word for name, value in options.items() for word in ("-O", f"{name}={value}")]
+    run = subprocess.run([tilery(), "compile", str(file), "-f", function, "-s", signature, "-t", gpu,
+                          "-e", "ptx", *words], capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stderr
+    assert f".target {gpu}" in run.stdout and f".entry {function}(" in run.stdout
+    return run.stdout
+
+
+def assemble(ptx: str, gpu: str, folder: Path) -> tuple[str, Path]:
+    """What ptxas says, and the machine code; skips where there is no ptxas."""
+    ptxas = tool("ptxas")
+    if ptxas is None:
+        pytest.skip("PTX was made, but ptxas is neither on PATH nor in /usr/local/cuda/bin")
+    source, code = folder / "kernel.ptx", folder / "kernel.cubin"
+    source.write_text(ptx)
+    run = subprocess.run([ptxas, "-v", "-arch", gpu, str(source), "-o", str(code)],
+                         capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stderr
+    assert not BAD_REMARKS.search(run.stderr), run.stderr
+    return run.stderr, code
+
+
+def machine_code(code: Path) -> str:
+    cuobjdump = tool("cuobjdump")
+    if cuobjdump is None or tool("nvdisasm") is None:
+        pytest.skip("PTX was assembled, but cuobjdump and nvdisasm are not installed")
+    run = subprocess.run([cuobjdump, "-sass", str(code)], capture_output=True, text=True, timeout=120,
+                         env={**os.environ, "PATH": f"{Path(tool('nvdisasm')).parent}:"
+                                                    f"{os.environ.get('PATH', '')}"})
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def spilled_bytes(remarks: str) -> int:
+    return sum(map(int, re.findall(r"(\d+) bytes spill", remarks)))
+
+
+# --- operators ------------------------------------------------------------------------------------
+
+_STRIDES = "i32:16, i32:1, i32:16, i32:1, i32:16, i32:1"
+_RING = "signal, signal, *i64:16"
+
+
+def gemm(kind: str, rows: int, columns: int, depth: int, acc: str = "fp32") -> str:
+    return (f"*{kind}:16, *{kind}:16, *{kind}:16, i32:16, i32:16, i32:16, {_STRIDES}, "
+            f"{rows}, {columns}, {depth}, 8, {acc}")
+
+
+def attention(kind: str, causal: bool, mask: str, rows: int, keys: int, head: int) -> str:
+    masked = {"none": "None", "add": f"*{kind}:16", "keep": "*i8:16"}[mask]
+    return (f"*{kind}:16, *{kind}:16, *{kind}:16, {masked}, *{kind}:16, i32, i32, i32, i32, i32:16, "
+            + "fp32, " + "i32:16, " * 12 + "i32, " * 4
+            + f'{causal}, "{mask}", {rows}, {keys}, {head}')
+
+
+# operator, function, signature, options, hot (no spills)
+OPERATORS = [
+    ("matmul", "matmul", gemm("bf16", 128, 128, 32), {"num_warps": 8}, True),
+    ("matmul", "matmul", gemm("fp16", 64, 64, 64), {}, True),
+    ("matmul", "matmul", gemm("int8", 64, 64, 64, "int32"), {}, False),
+    ("matmul", "matmul", gemm("fp32", 64, 64, 32), {}, True),
+    ("matmul", "matmul", gemm("fp64", 32, 32, 16, "fp64"), {}, False),
+    ("attention", "attention", attention("bf16", False, "none", 64, 64, 64), {"num_warps": 8}, True),
+    ("attention", "attention", attention("bf16", True, "none", 64, 64, 64), {"num_warps": 8}, True),
+    ("attention", "attention", attention("fp16", False, "add", 64, 64, 64), {}, False),
+    ("attention", "attention", attention("fp32", False, "keep", 32, 32, 32), {}, False),
+    ("softmax", "softmax", "*bf16:16, *bf16:16, i32:16, i32:16, i32:16, 1024", {}, True),
+    ("softmax", "softmax", "*fp32, *fp32, i32, i32, i32, 1024", {}, True),
+    ("rms_norm", "rms_norm", "*bf16:16, *bf16:16, *bf16:16, i32:16, i32:16, i32:16, fp32, 1024", {},
+     True),
+    ("layer_norm", "layer_norm",
+     "*bf16:16, *bf16:16, *bf16:16, *bf16:16, i32:16, i32:16, i32:16, fp32, 1024", {}, True),
+    ("layer_norm", "layer_norm", "*fp32:16, None, None, *fp32:16, i32, i32, i32, fp32, 1024", {}, True),
+    ("all_gather", "all_gather_push", f"*bf16:16, *bf16:16, symm *bf16:16, {_RING}, i32, i32, i32, 1024",
+     {}, False),
+    ("all_gather", "all_gather_pull", f"*bf16:16, *bf16:16, symm *bf16:16, {_RING}, i32, i32, i32, 1024",
+     {}, False),
+    ("all_reduce", "all_reduce_one_shot",
+     f"*bf16:16, *bf16:16, symm *bf16:16, {_RING}, i32, i32, fp32, 1024", {}, False),
+    ("all_reduce", "all_reduce_two_shot",
+     "*bf16:16, *bf16:16, symm *bf16:16, symm *bf16:16, signal, signal, signal, *i64:16, i32, i32, "
+     "fp32, 1024", {}, False),
+    ("all_to_all", "all_to_all_push", f"*fp32:16, *fp32:16, symm *fp32:16, {_RING}, i32, i32, 1024", {},
+     False),
+    ("all_to_all", "all_to_all_pull", f"*fp32:16, *fp32:16, symm *fp32:16, {_RING}, i32, i32, 1024", {},
+     False),
+    ("broadcast", "broadcast_push", f"*i8:16, *i8:16, symm *i8:16, {_RING}, i32, i32, i32, 1024", {},
+     False),
+    ("broadcast", "broadcast_pull", f"*i8:16, *i8:16, symm *i8:16, {_RING}, i32, i32, i32, 1024", {},
+     False),
+    ("reduce_scatter", "reduce_scatter_push",
+     f"*fp16:16, *fp16:16, symm *fp16:16, {_RING}, i32, i32, i32, fp32, 1024", {}, False),
+    ("reduce_scatter", "reduce_scatter_pull",
+     f"*fp16:16, *fp16:16, symm *fp16:16, {_RING}, i32, i32, i32, fp32, 1024", {}, False),
+    ("ag_gemm", "ag_gemm",
+     f"*bf16:16, *bf16:16, *bf16:16, None, symm *bf16:16, {_RING}, i32, i32, i32, i32, i32, i32, "
+     "i32:16, i32:1, i32:16, i32:1, 2, 8, 64, 64, 32, fp32", {}, False),
+    ("gemm_rs", "gemm_rs",
+     "*bf16:16, *bf16:16, *bf16:16, symm *fp32:16, signal, signal, *i64:16, *i64:16, i32, i32, i32, "
+     f"i32, i32, i32, {_STRIDES}, 2, 8, 0, 64, 64, 32, fp32", {}, False),
+    ("gemm_ar", "gemm_ar",
+     "*bf16:16, *bf16:16, *bf16:16, symm *fp32:16, symm *bf16:16, signal, signal, signal, *i64:16, "
+     f"*i64:16, i32, i32, i32, i32, i32, i32, i32, {_STRIDES}, 2, 8, 0, 64, 64, 32, fp32", {}, False),
+]
+
+
+def test_every_operator_is_listed():
+    folders = {path.parent.name for path in (ROOT / "ops").glob("*/*.py")}
+    assert {op for op, *_ in OPERATORS} == folders - {"__pycache__"}
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+@pytest.mark.parametrize("op,function,signature,options,hot", OPERATORS,
+                         ids=[f"{f}-{s.split(',')[0]}-{i}" for i, (_, f, s, *_) in enumerate(OPERATORS)])
+def test_operators_assemble(op, function, signature, options, hot, gpu, tmp_path):
+    ptx = ptx_of(ROOT / "ops" / op / f"{op}.py", function, signature, gpu, **options)
+    if hot and signature.count(":16") > 3:
+        assert re.search(r"ld\.global\S*\.v4\.b32|cp\.async\.bulk", ptx), "no access of 16 bytes"
+    if hot:
+        assert not re.search(r"membar|fence\.(acq_rel|sc)", ptx)
+    remarks, _ = assemble(ptx, gpu, tmp_path)
+    if hot:
+        assert spilled_bytes(remarks) == 0, remarks
+
+
+# Tiles as users choose them for large products, on Hopper.
+HOPPER_TILES = [(128, 128, 64, 4, 3), (128, 128, 64, 8, 4), (128, 256, 64, 8, 4), (64, 256, 64, 4, 3),
+                (256, 128, 64, 8, 3), (64, 64, 128, 4, 2)]
+
+
+@pytest.mark.parametrize("rows,columns,depth,warps,stages", HOPPER_TILES)
+@pytest.mark.parametrize("kind", ["bf16", "fp16"])
+def test_products_on_hopper(kind, rows, columns, depth, warps, stages, tmp_path):
+    ptx = ptx_of(ROOT / "ops/matmul/matmul.py", "matmul", gemm(kind, rows, columns, depth), "sm_90a",
+                 num_warps=warps, num_stages=stages)
+    assert f".reqntid {32 * (warps + 4)}" in ptx
+    for instruction in ("wgmma.mma_async", "cp.async.bulk.tensor", "mbarrier.try_wait"):
+        assert instruction in ptx
+    remarks, code = assemble(ptx, "sm_90a", tmp_path)
+    assert spilled_bytes(remarks) == 0, remarks
+    text = machine_code(code)
+    assert f"HGMMA.64x{min(columns, 256)}x16.F32" in text or "HGMMA.64x" in text
+    assert "MEMBAR.ALL.GPU" not in text and "MEMBAR.SC" not in text
+
+
+@pytest.mark.parametrize("head,rows,keys,warps", [(64, 128, 128, 8), (128, 128, 128, 8),
+                                                  (128, 64, 64, 4)])
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_on_hopper(head, rows, keys, warps, causal, tmp_path):
+    ptx = ptx_of(ROOT / "ops/attention/attention.py", "attention",
+                 attention("bf16", causal, "none", rows, keys, head), "sm_90a", num_warps=warps,
+                 num_stages=2)
+    assert "wgmma.mma_async" in ptx and "cp.async.bulk.tensor" in ptx
+    remarks, code = assemble(ptx, "sm_90a", tmp_path)
+    assert spilled_bytes(remarks) == 0, remarks
+    text = machine_code(code)
+    assert "HGMMA" in text and "MEMBAR.ALL.GPU" not in text
+
+
+# --- functions and types ----------------------------------------------------------------------------
+
+FLOATS = ["fp8e4nv", "fp8e5", "fp16", "bf16", "fp32", "fp64"]
+INTEGERS = ["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"]
+FUNCTIONS = ["exp", "exp2", "log", "log2", "sin", "cos", "sqrt", "sqrt_rn", "rsqrt", "floor", "ceil", "erf",
+             "tanh", "abs", "sigmoid"]
+TYPES = {"fp8e4nv": "float8e4nv", "fp8e5": "float8e5", "fp16": "float16", "bf16": "bfloat16",
+         "fp32": "float32", "fp64": "float64",
+         **{name: name.replace("i", "int").replace("u", "uint") for name in INTEGERS}}
+
+
+def elementwise(folder: Path, expressions: list[str]) -> Path:
+    """A kernel that stores each expression of a and b, one after the other, from `out` on."""
+    lines = "\n".join(f"    tl.store(out + {i} * BLOCK + at, ({text}).to(tl.float32))"
+                      for i, text in enumerate(expressions))
+    file = folder / "kernel.py"
+    file.write_text(f"""import tilery as ty
+import tilery.language as tl
+
+
+@ty.jit
+def kernel(x, y, out, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    a, b = tl.load(x + at), tl.load(y + at)
+{lines}
+""")
+    return file
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+@pytest.mark.parametrize("kind", FLOATS)
+def test_functions_of_floats(kind, gpu, tmp_path):
+    binary = ["a + b", "a - b", "a * b", "a / b", "a % b", "tl.maximum(a, b)", "tl.minimum(a, b)",
+              "tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)", "a < b", "a == b",
+              "tl.fma(a, b, a)", "tl.where(a < b, a, b)", "-a", "tl.clamp(a, b, b)"]
+    reductions = [f"tl.{name}(a, axis=0).to(tl.float32) + at" for name in ("sum", "max", "min", "argmax")]
+    file = elementwise(tmp_path, [f"tl.{name}(a)" for name in FUNCTIONS] + binary + reductions +
+                       ["tl.cumsum(a, axis=0)"])
+    ptx = ptx_of(file, "kernel", f"*{kind}:16, *{kind}:16, *fp32:16, 256", gpu)
+    assemble(ptx, gpu, tmp_path)
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+@pytest.mark.parametrize("kind", INTEGERS)
+def test_functions_of_integers(kind, gpu, tmp_path):
+    texts = ["a + b", "a - b", "a * b", "a / b", "a // b", "a % b", "tl.maximum(a, b)", "a < b", "a == b",
+             "a & b", "a | b", "a ^ b", "a << b", "a >> b", "~a", "tl.abs(a)", "tl.fma(a, b, a)",
+             "tl.sum(a, axis=0) + at", "tl.cumsum(a, axis=0)", "tl.sort(a)"]
+    if kind[1:] in ("32", "64"):
+        texts.append("tl.umulhi(a, b)")
+    file = elementwise(tmp_path, texts)
+    ptx = ptx_of(file, "kernel", f"*{kind}:16, *{kind}:16, *fp32:16, 256", gpu)
+    assemble(ptx, gpu, tmp_path)
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+@pytest.mark.parametrize("kind", FLOATS + INTEGERS)
+def test_casts(kind, gpu, tmp_path):
+    file = elementwise(tmp_path, [f"a.to(tl.{name})" for name in TYPES.values()])
+    ptx = ptx_of(file, "kernel", f"*{kind}:16, *{kind}:16, *fp32:16, 256", gpu)
+    assemble(ptx, gpu, tmp_path)
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+@pytest.mark.parametrize("kind,precision", [*((kind, "ieee") for kind in FLOATS + ["i8"]),
+                                            ("fp32", "tf32")])
+def test_products(kind, gpu, precision, tmp_path):
+    """Shapes of matrix units and below, and of every type."""
+    out = "int32" if kind == "i8" else "float64" if kind == "fp64" else "float32"
+    file = tmp_path / "kernel.py"
+    for m, n, k in [(64, 64, 64), (16, 8, 16), (4, 2, 8), (128, 16, 32)]:
+        file.write_text(f"""import tilery as ty
+import tilery.language as tl
+
+
+@ty.jit
+def kernel(x, y, out):
+    m, n, k = tl.arange(0, {m}), tl.arange(0, {n}), tl.arange(0, {k})
+    a = tl.load(x + m[:, None] * {k} + k[None, :])
+    b = tl.load(y + k[:, None] * {n} + n[None, :])
+    c = tl.dot(a, b, input_precision="{precision}", out_dtype=tl.{out})
+    tl.store(out + m[:, None] * {n} + n[None, :], c.to(tl.float32))
+""")
+        ptx = ptx_of(file, "kernel", f"*{kind}:16, *{kind}:16, *fp32:16", gpu)
+        assemble(ptx, gpu, tmp_path)
