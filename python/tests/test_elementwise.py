@@ -212,3 +212,57 @@ def test_sizes(backend, n, block):
     apply(elementwise("a + 1"), [a], guard[4:4 + n], block)
     np.testing.assert_array_equal(guard[4:4 + n], a + 1)
     assert (guard[:4] == -7).all() and (guard[4 + n:] == -7).all()
+
+
+@pytest.mark.parametrize("op", ["exp", "exp2", "log", "log2", "sin", "cos", "sqrt", "rsqrt", "erf", "tanh"])
+def test_fp64_functions(backend, op):
+    _, reference, (low, high) = UNARY.get(op, ("", np.tanh, (-9, 9)))
+    a = np.random.default_rng(3).uniform(low, high, 1000)
+    out = apply(elementwise(f"tl.{op}(a)"), [a], np.zeros_like(a))
+    expected = reference(a)
+    # Near zeros of the reference its own rounding counts.
+    assert np.all(np.abs(out - expected) <= 1e-13 * np.maximum(np.abs(expected), 2.0**-10))
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "fp64"])
+@pytest.mark.parametrize("op", ["sin", "cos"])
+def test_large_angles(backend, op, dtype):
+    """No argument is too large to be reduced."""
+    with np.errstate(invalid="ignore"):
+        a = (2.0 ** np.arange(-20, 127) * 1.2345678).astype(numpy_type(dtype))
+        a = np.concatenate([a, -a, np.array([0.0, np.inf, -np.inf, np.nan], a.dtype)])
+        out = apply(elementwise(f"tl.{op}(a)"), [a], np.zeros_like(a))
+        expected = getattr(np, op)(a.astype(np.float64))
+    np.testing.assert_allclose(out, expected, rtol=1e-6 if dtype == "fp32" else 1e-13)
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "fp64"])
+def test_remainders_are_exact(backend, dtype):
+    rng = np.random.default_rng(4)
+    a = (rng.standard_normal(2000) * 2.0 ** rng.integers(-60, 60, 2000)).astype(numpy_type(dtype))
+    b = (rng.standard_normal(2000) * 2.0 ** rng.integers(-60, 60, 2000)).astype(numpy_type(dtype))
+    out = apply(elementwise("a % b", "ab"), [a, b], np.zeros_like(a))
+    np.testing.assert_array_equal(out, np.fmod(a, b))
+
+
+@pytest.mark.parametrize("name", ["fp8e4nv", "fp8e5"])
+def test_fp8(backend, name):
+    """Every code as fp32, and fp32 to the nearest code, ties to even, saturating."""
+    if backend == "cpu":
+        pytest.skip("fp8 values are not supported on the CPU target")
+    kind = numpy_type(name)
+    long = {"fp8e4nv": "float8e4nv", "fp8e5": "float8e5"}[name]
+    codes = np.arange(256, dtype=np.uint8).view(kind)
+    wide = apply(elementwise("a.to(tl.float32)"), [codes], np.zeros(256, np.float32))
+    np.testing.assert_array_equal(wide, codes.astype(np.float32))
+    ordered = np.sort(wide[np.isfinite(wide)])
+    middles = (ordered[1:] + ordered[:-1]) / 2
+    values = np.concatenate([wide, middles, np.nextafter(middles, np.float32(np.inf)),
+                             np.nextafter(middles, np.float32(-np.inf)),
+                             np.array([1e9, -1e9, np.inf, -np.inf, np.nan, 1e-30, -1e-30], np.float32)])
+    out = apply(elementwise(f"a.to(tl.{long})"), [values.astype(np.float32)], np.zeros(values.size, kind))
+    largest = ordered[-1]
+    expected = np.clip(values, -largest, largest).astype(kind).astype(np.float32)
+    np.testing.assert_array_equal(out.astype(np.float32), expected)
+    sums = apply(elementwise(f"(a + a * 2.0)"), [codes], np.zeros(256, kind))
+    assert sums.dtype == kind
