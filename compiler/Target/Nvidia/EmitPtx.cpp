@@ -150,6 +150,20 @@ void setUpKernels(mlir::ModuleOp source, llvm::Module &module, const NvidiaOptio
   }
 }
 
+// Barriers, shuffles and products by several threads are text here (Ptx.h), of which LLVM must not
+// make copies in branches that threads take differently.
+void markConvergent(llvm::Module &module) {
+  for (Function &function : module)
+    for (BasicBlock &block : function)
+      for (Instruction &instruction : block) {
+        auto *call = dyn_cast<CallInst>(&instruction);
+        if (!call || !call->isInlineAsm())
+          continue;
+        call->setConvergent();
+        function.setConvergent();
+      }
+}
+
 } // namespace
 
 Expected<CompiledCode> emitPtx(mlir::ModuleOp module, const NvidiaOptions &options,
@@ -164,6 +178,7 @@ Expected<CompiledCode> emitPtx(mlir::ModuleOp module, const NvidiaOptions &optio
   ir->setTargetTriple((*machine)->getTargetTriple());
   ir->setDataLayout((*machine)->createDataLayout());
   setUpKernels(module, *ir, options);
+  markConvergent(*ir);
   optimise(*ir, **machine);
   CompiledCode code;
   if (emit.llvmText) {

@@ -314,14 +314,15 @@ AxisInfo AxisAnalysis::compute(Value value) {
   return computeOp(value.getDefiningOp());
 }
 
-const AxisInfo &AxisAnalysis::of(Value value) {
+AxisInfo AxisAnalysis::of(Value value) {
   auto found = known.find(value);
   if (found != known.end())
     return found->second;
   // Answers questions that come back here by way of a loop.
   known[value] = unknown(rankOf(value));
   AxisInfo info = compute(value);
-  return known[value] = info;
+  known[value] = info;
+  return info;
 }
 
 unsigned AxisAnalysis::fastestDim(Value pointer) {

@@ -27,7 +27,7 @@ struct AxisInfo {
 
 class AxisAnalysis {
 public:
-  const AxisInfo &of(mlir::Value value);
+  AxisInfo of(mlir::Value value);
   /// Elements that one access may take along `dim`: consecutive, aligned, under one mask.
   unsigned vectorWidth(mlir::Value pointer, mlir::Value mask, unsigned dim);
   /// The dimension along which addresses are consecutive, else the last.

@@ -25,15 +25,8 @@ static LLVM::AtomicBinOp binary(core::AtomicKind kind) {
   llvm_unreachable("all kinds are listed");
 }
 
-static LLVM::AtomicOrdering ordering(core::MemorySemantic semantic) {
-  switch (semantic) {
-  case core::MemorySemantic::Relaxed: return LLVM::AtomicOrdering::monotonic;
-  case core::MemorySemantic::Acquire: return LLVM::AtomicOrdering::acquire;
-  case core::MemorySemantic::Release: return LLVM::AtomicOrdering::release;
-  case core::MemorySemantic::AcqRel: return LLVM::AtomicOrdering::acq_rel;
-  }
-  llvm_unreachable("all semantics are listed");
-}
+// Fences order, not the instruction: code generators drop the order of read-modify-writes.
+static constexpr LLVM::AtomicOrdering relaxed = LLVM::AtomicOrdering::monotonic;
 
 static bool releases(core::MemorySemantic semantic) {
   return semantic == core::MemorySemantic::Release || semantic == core::MemorySemantic::AcqRel;
@@ -45,14 +38,16 @@ static bool acquires(core::MemorySemantic semantic) {
 // A release is one of the whole program instance: a barrier before it collects the other threads'
 // writes; after an acquire a barrier hands it on.
 LogicalResult Lowering::lowerAtomic(Operation *op, Value pointer, Value mask,
-                                    core::MemorySemantic semantic,
+                                    core::MemorySemantic semantic, core::MemoryScope scope,
                                     llvm::function_ref<Value(Value, unsigned)> emit) {
   Value result = op->getResult(0);
   Type element = loweredElement(getElementTypeOrSelf(result.getType()));
   bool isTile = isa<RankedTensorType>(result.getType());
   beforeStore(pointer);
-  if (releases(semantic))
+  if (releases(semantic)) {
     barrier();
+    fence(scope);
+  }
   LinearLayout layout = isTile ? layoutOf(result) : LinearLayout();
   Value only = isTile ? isFirstCopy(layout) : isFirstThread();
   Elements list;
@@ -62,8 +57,10 @@ LogicalResult Lowering::lowerAtomic(Operation *op, Value pointer, Value mask,
                           [&] { return zero(element); }));
   }
   pendingStores.push_back(pointer);
-  if (acquires(semantic))
+  if (acquires(semantic)) {
+    fence(scope);
     barrier();
+  }
   if (result.use_empty()) {
     define(result, std::move(list));
     return success();
@@ -102,7 +99,7 @@ Value Lowering::emitFloatExtreme(core::AtomicRMWOp op, Value address, Value valu
   auto update = [&](LLVM::AtomicBinOp operation) {
     return [this, op, address, bits, operation]() mutable -> Value {
       return LLVM::AtomicRMWOp::create(b, loc, operation, address, bits,
-                                       ordering(op.getSemantic()), machine.syncScope(op.getScope()));
+                                       relaxed, machine.syncScope(op.getScope()));
     };
   };
   Value before = emitIf(negative, integer,
@@ -113,20 +110,21 @@ Value Lowering::emitFloatExtreme(core::AtomicRMWOp op, Value address, Value valu
 
 LogicalResult Lowering::lowerAtomicRMW(core::AtomicRMWOp op) {
   bool isExtreme = op.getKind() == core::AtomicKind::FMax || op.getKind() == core::AtomicKind::FMin;
-  return lowerAtomic(op, op.getPointer(), op.getMask(), op.getSemantic(),
+  return lowerAtomic(op, op.getPointer(), op.getMask(), op.getSemantic(), op.getScope(),
                      [&](Value address, unsigned r) -> Value {
                        Value value = elements(op.getValue())[r];
                        if (isExtreme)
                          return emitFloatExtreme(op, address, value);
                        return LLVM::AtomicRMWOp::create(b, loc, binary(op.getKind()), address, value,
-                                                        ordering(op.getSemantic()),
+                                                        relaxed,
                                                         machine.syncScope(op.getScope()));
                      });
 }
 
 LogicalResult Lowering::lowerAtomicCAS(core::AtomicCASOp op) {
   return lowerAtomic(
-      op, op.getPointer(), Value(), op.getSemantic(), [&](Value address, unsigned r) -> Value {
+      op, op.getPointer(), Value(), op.getSemantic(), op.getScope(),
+      [&](Value address, unsigned r) -> Value {
         Value expected = elements(op.getExpected())[r], value = elements(op.getValue())[r];
         Type element = value.getType();
         if (isa<FloatType>(element)) { // bits are compared, as on every target
@@ -134,10 +132,7 @@ LogicalResult Lowering::lowerAtomicCAS(core::AtomicCASOp op) {
           expected = LLVM::BitcastOp::create(b, loc, integer, expected);
           value = LLVM::BitcastOp::create(b, loc, integer, value);
         }
-        LLVM::AtomicOrdering success = ordering(op.getSemantic());
-        auto failure = acquires(op.getSemantic()) ? LLVM::AtomicOrdering::acquire
-                                                  : LLVM::AtomicOrdering::monotonic;
-        Value pair = LLVM::AtomicCmpXchgOp::create(b, loc, address, expected, value, success, failure,
+        Value pair = LLVM::AtomicCmpXchgOp::create(b, loc, address, expected, value, relaxed, relaxed,
                                                    machine.syncScope(op.getScope()));
         Value before = LLVM::ExtractValueOp::create(b, loc, pair, ArrayRef<int64_t>{0});
         return isa<FloatType>(element) ? LLVM::BitcastOp::create(b, loc, element, before).getResult()

@@ -63,7 +63,17 @@ LogicalResult Lowering::lowerIf(scf::IfOp op) {
   return success();
 }
 
+// A loop whose condition reads memory waits for another program instance.
+static bool polls(scf::WhileOp loop) {
+  return loop.getBefore()
+      .walk([](core::LoadOp load) {
+        return load.getIsVolatile() ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 LogicalResult Lowering::lowerWhile(scf::WhileOp op) {
+  Value pollingSince = polls(op) ? machine.clock(b, loc) : Value();
   enterLoop(op.getBefore());
   enterLoop(op.getAfter());
   auto loop = scf::WhileOp::create(b, loc, loweredTypes(op.getResultTypes()),
@@ -83,6 +93,8 @@ LogicalResult Lowering::lowerWhile(scf::WhileOp op) {
                            flattened(condition.getArgs()));
   Block *after = start(loop.getAfter(), ValueRange(op.getAfterArguments()).getTypes());
   bind(op.getAfterArguments(), after->getArguments());
+  if (pollingSince)
+    checkPolling(pollingSince);
   if (failed(lowerBlock(op.getAfter().front())))
     return failure();
   scf::YieldOp::create(b, loc, flattened(op.getYieldOp().getOperands()));

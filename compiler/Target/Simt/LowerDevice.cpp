@@ -142,6 +142,21 @@ void Lowering::waitFor(Value signal, Value count, Value value, device::Compare c
   emitIf(any, [&] { machine.exit(b, loc); });
 }
 
+void Lowering::checkPolling(Value start) {
+  suspends = true;
+  Value timeout = loadContext(offsetof(tilery_gpu_context, timeout_ns), b.getI64Type());
+  Value record = loadContext(offsetof(tilery_gpu_context, failure), pointerType(1));
+  Value waited = arith::SubIOp::create(b, loc, machine.clock(b, loc), start);
+  Value late = arith::AndIOp::create(
+      b, loc, arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ugt, waited, timeout),
+      arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, timeout, i64(0)));
+  Value kind = LLVM::LoadOp::create(
+      b, loc, b.getI32Type(), byteOffset(record, i64(offsetof(tilery_gpu_failure, kind))), 4, true);
+  Value broken = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, kind, i32(0));
+  // The first failure's record stays: a second one finds it claimed.
+  failWhere(arith::OrIOp::create(b, loc, late, broken), TILERY_GPU_WAIT_TIMEOUT, -1, {});
+}
+
 //===-- Transfers ----------------------------------------------------------------------------------------===//
 
 // All threads copy: 16 bytes at a time where both ends are aligned, the rest byte by byte.

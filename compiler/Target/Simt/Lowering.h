@@ -125,8 +125,10 @@ private:
   LogicalResult lowerAtomicCAS(core::AtomicCASOp op);
   Value emitFloatExtreme(core::AtomicRMWOp op, Value address, Value value);
   LogicalResult lowerAtomic(Operation *op, Value pointer, Value mask,
-                            core::MemorySemantic semantic,
+                            core::MemorySemantic semantic, core::MemoryScope scope,
                             llvm::function_ref<Value(Value address, unsigned r)> emit);
+  /// In a loop that polls memory: fails the wait when it lasts too long or others have failed.
+  void checkPolling(Value start);
   /// `emit`'s value where `condition` holds (always when null), else `otherwise`.
   Value emitIf(Value condition, Type type, llvm::function_ref<Value()> emit,
                llvm::function_ref<Value()> otherwise);
