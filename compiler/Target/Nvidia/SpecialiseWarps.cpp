@@ -20,7 +20,7 @@
 #include "compiler/Target/Nvidia/Passes.h"
 
 #include "compiler/Dialect/Device/IR/Device.h"
-#include "compiler/Target/Nvidia/AffineAccess.h"
+#include "compiler/Target/Nvidia/RingPlan.h"
 #include "compiler/Target/Nvidia/Slice.h"
 #include "compiler/Target/Nvidia/TensorMaps.h"
 #include "compiler/Target/Simt/AsyncDot.h"
@@ -36,54 +36,12 @@ namespace tilery::nvidia {
 
 namespace {
 
-struct Load {
-  core::LoadOp op;
-  AffineAccess access;
-  BufferType type;
-};
-
-/// Loads that one slot of a ring holds.
-struct Group {
-  std::vector<Load> loads;
-  Block *block;
-  core::DotOp dot; ///< the first that uses it
-  unsigned ring = 0;
-  SmallVector<int32_t> maps;
-};
-
-struct Ring {
-  SmallVector<BufferType> tiles;
-  unsigned depth = 0; ///< of loops around its innermost use
-  unsigned stages = 1;
-
-  int64_t bytes() const {
-    int64_t sum = 0;
-    for (BufferType tile : tiles)
-      sum += int64_t(llvm::alignTo(uint64_t(tile.bytes()), 1024));
-    return sum;
-  }
-};
-
-struct Operand {
-  core::LoadOp load;
-  bool transposed = false;
-};
-
-Operand operandOf(Value value) {
-  if (auto trans = value.getDefiningOp<core::TransOp>())
-    if (auto load = trans.getSource().getDefiningOp<core::LoadOp>();
-        load && trans.getOrder() == ArrayRef<int32_t>{1, 0})
-      return {load, true};
-  return {value.getDefiningOp<core::LoadOp>(), false};
-}
-
-class Specialiser {
+class Specialiser : public RingPlan {
 public:
-  Specialiser(func::FuncOp kernel, unsigned numWarps, unsigned numStages, int64_t sharedBytes)
-      : kernel(kernel), numWarps(numWarps), numStages(numStages), sharedBytes(sharedBytes) {}
+  using RingPlan::RingPlan;
 
   void run() {
-    if (!isCandidate() || !findGroups() || !chooseStages() || !makeMaps())
+    if (!make())
       return;
     insertProduces();
     Slice slice(produces);
@@ -100,230 +58,6 @@ public:
   }
 
 private:
-  //===-- 1) What can be done ---------------------------------------------------------------------===//
-
-  bool isCandidate() {
-    if (numWarps % 4 != 0)
-      return false;
-    SmallVector<Value> stored;
-    bool fits = true;
-    kernel.walk([&](Operation *op) {
-      if (auto dot = dyn_cast<core::DotOp>(op))
-        dots.push_back(dot);
-      if (isa<device::DeviceDialect>(op->getDialect()) && !isa<device::LocalOp>(op))
-        fits = false;
-      if (isa<core::AssertOp, scf::WhileOp>(op))
-        fits = false;
-    });
-    return fits && !dots.empty();
-  }
-
-  static bool isSupported(core::DotOp dot) {
-    auto lhs = cast<RankedTensorType>(dot.getLhs().getType());
-    auto acc = cast<RankedTensorType>(dot.getAccumulator().getType());
-    Type element = lhs.getElementType(), sum = acc.getElementType();
-    bool floats = (isHalf(element) || isa<Float8E4M3FNType, Float8E5M2Type>(element)) && sum.isF32();
-    return lhs.getRank() == 2 && (floats || (element.isInteger(8) && sum.isInteger(32)));
-  }
-
-  static bool isHalf(Type element) { return element.isBF16() || element.isF16(); }
-
-  // What the instruction takes: groups of 64 rows, columns in steps of 8 up to 256, depth of 32 bytes.
-  bool fitsInstruction(core::DotOp dot, const BufferType &rhs) {
-    auto acc = cast<RankedTensorType>(dot.getAccumulator().getType());
-    int64_t m = acc.getDimSize(0), n = acc.getDimSize(1), k = rhs.getShape()[0];
-    if (m < GroupRows || k * rhs.elementBytes() < 32)
-      return false;
-    GroupGrid grid = GroupGrid::of(m, n, numWarps);
-    bool columnsFastest = rhs.getFastest() == 1;
-    return grid.columns >= (columnsFastest ? 64 : 8);
-  }
-
-  static BufferType bufferType(core::LoadOp load, const AffineAccess &access) {
-    auto tile = cast<RankedTensorType>(load.getType());
-    return BufferType::get(load.getContext(), tile.getShape(), tile.getElementType(),
-                           access.fastest);
-  }
-
-  static BufferType transposed(BufferType type) {
-    SmallVector<int64_t> shape = {type.getShape()[1], type.getShape()[0]};
-    return BufferType::get(type.getContext(), shape, type.getElement(), 1 - type.getFastest());
-  }
-
-  // A load that only products use, by way of a transposition at most.
-  static bool feedsOnlyDots(core::LoadOp load) {
-    return llvm::all_of(load->getUsers(), [](Operation *user) {
-      if (isa<core::TransOp>(user))
-        return llvm::all_of(user->getUsers(), llvm::IsaPred<core::DotOp>);
-      return isa<core::DotOp>(user);
-    });
-  }
-
-  bool fitsCopies(const Load &load) {
-    int64_t fast = load.type.getShape()[load.type.getFastest()] * load.type.elementBytes();
-    int64_t slow = load.type.getShape()[1 - load.type.getFastest()];
-    return fast >= 32 && slow <= 256 && slow >= 8;
-  }
-
-  bool addOperand(core::DotOp dot, Value value, bool isRhs) {
-    Operand operand = operandOf(value);
-    if (!operand.load || !feedsOnlyDots(operand.load))
-      return !isRhs && !operand.load; // the left operand may come in registers
-    auto access = affineAccess(operand.load);
-    if (!access || writes(access->base))
-      return false;
-    Load load{operand.load, *access, bufferType(operand.load, *access)};
-    BufferType seen = operand.transposed ? transposed(load.type) : load.type;
-    // Rows (columns) that lie contiguously need whole panels of 128 bytes, and 16-bit elements.
-    bool depthFastest = seen.getFastest() == (isRhs ? 0u : 1u);
-    if (!depthFastest && (!isHalf(load.type.getElement()) || load.type.panelBytes() != 128))
-      return false;
-    if (!fitsCopies(load) ||
-        (isRhs && !fitsInstruction(dot, seen)))
-      return false;
-    if (!groupOf.contains(operand.load)) {
-      Group &group = groupFor(dot, operand.load->getBlock());
-      groupOf[operand.load] = unsigned(&group - groups.data());
-      group.loads.push_back(load);
-    }
-    return true;
-  }
-
-  Group &groupFor(core::DotOp dot, Block *block) {
-    for (Group &group : groups)
-      if (group.dot == dot && group.block == block)
-        return group;
-    groups.push_back({{}, block, dot, 0, {}});
-    return groups.back();
-  }
-
-  // Copies run ahead of stores to the same memory, so the kernel must not write what it copies.
-  bool writes(BlockArgument base) {
-    bool found = false;
-    kernel.walk([&](Operation *op) {
-      Value pointer;
-      if (auto store = dyn_cast<core::StoreOp>(op))
-        pointer = store.getPointer();
-      if (isa<core::AtomicRMWOp, core::AtomicCASOp>(op))
-        pointer = op->getOperand(0);
-      if (!pointer)
-        return;
-      Value root = rootOf(pointer);
-      found |= !root || root == base;
-    });
-    return found;
-  }
-
-  static Value rootOf(Value pointer) {
-    while (Operation *op = pointer.getDefiningOp()) {
-      if (!isa<core::AddPtrOp, core::SplatOp, core::BroadcastOp, core::ExpandDimsOp, core::TransOp,
-               core::HintOp, core::PtrCastOp, core::ReshapeOp, device::LocalOp>(op))
-        return {};
-      pointer = op->getOperand(0);
-    }
-    Operation *owner = cast<BlockArgument>(pointer).getOwner()->getParentOp();
-    return isa<func::FuncOp>(owner) ? pointer : Value();
-  }
-
-  bool findGroups() {
-    for (core::DotOp dot : dots)
-      if (!isSupported(dot) || !addOperand(dot, dot.getRhs(), true) ||
-          !addOperand(dot, dot.getLhs(), false))
-        return false;
-    // Rings outside of every loop are filled once.
-    return llvm::any_of(groups, [](Group &group) { return isLoop(group); });
-  }
-
-  static bool isLoop(const Group &group) {
-    return isa<scf::ForOp>(group.block->getParentOp());
-  }
-
-  static unsigned depthOf(const Group &group) {
-    unsigned depth = 0;
-    for (Operation *op = group.block->getParentOp(); op; op = op->getParentOp())
-      depth += isa<scf::ForOp>(op);
-    return depth;
-  }
-
-  // Loops one after the other use the same ring for tiles of the same kind, in turn.
-  void chooseRings() {
-    for (Group &group : groups) {
-      SmallVector<BufferType> tiles;
-      for (const Load &load : group.loads)
-        tiles.push_back(load.type);
-      auto sharable = [&](unsigned ring) {
-        return rings[ring].tiles == tiles && llvm::all_of(groups, [&](const Group &other) {
-                 return &other >= &group || other.ring != ring || areSuccessive(other, group);
-               });
-      };
-      unsigned ring = 0;
-      while (ring < rings.size() && !sharable(ring))
-        ++ring;
-      if (ring == rings.size())
-        rings.push_back({tiles});
-      group.ring = ring;
-      rings[ring].depth = std::max(rings[ring].depth, depthOf(group));
-    }
-  }
-
-  // Different loops of one block: all of the first is over when the second begins.
-  static bool areSuccessive(const Group &a, const Group &b) {
-    Operation *one = a.block->getParentOp(), *other = b.block->getParentOp();
-    return one != other && isa<scf::ForOp>(one) && isa<scf::ForOp>(other) &&
-           one->getBlock() == other->getBlock();
-  }
-
-  // Rings of the innermost loops get all stages that fit; those outside hold one tile.
-  bool chooseStages() {
-    chooseRings();
-    unsigned innermost = 0;
-    for (const Ring &ring : rings)
-      innermost = std::max(innermost, ring.depth);
-    constexpr int64_t reserve = 2048; // barriers, small exchanges
-    for (unsigned stages = std::max(2u, numStages); stages >= 2; --stages) {
-      int64_t total = reserve;
-      for (Ring &ring : rings) {
-        ring.stages = ring.depth == innermost ? stages : 1;
-        total += ring.bytes() * ring.stages;
-      }
-      if (total <= sharedBytes)
-        return true;
-    }
-    return false;
-  }
-
-  bool makeMaps() {
-    Builder b(kernel.getContext());
-    for (Group &group : groups)
-      for (const Load &load : group.loads) {
-        Attribute map = tensorMapAttr(load.access, load.type);
-        if (!map)
-          return false;
-        auto known = llvm::find(mapAttrs, map);
-        group.maps.push_back(int32_t(known - mapAttrs.begin()));
-        if (known == mapAttrs.end())
-          mapAttrs.push_back(map);
-      }
-    for (const Ring &ring : rings) {
-      SmallVector<Attribute> tiles;
-      for (BufferType tile : ring.tiles)
-        tiles.push_back(TypeAttr::get(tile));
-      ringAttrs.push_back(b.getDictionaryAttr(
-          {b.getNamedAttr("stages", b.getI32IntegerAttr(int32_t(ring.stages))),
-           b.getNamedAttr("tiles", b.getArrayAttr(tiles))}));
-    }
-    return true;
-  }
-
-  // 64 K registers of a multiprocessor: the copying warps need few, the others take the rest.
-  void limitRegisters() {
-    Builder b(kernel.getContext());
-    if (numWarps != 8)
-      return; // with one group of four warps no limit binds, with more there is nothing to give
-    kernel->setAttr("simt.producer_registers", b.getI32IntegerAttr(24));
-    kernel->setAttr("simt.consumer_registers", b.getI32IntegerAttr(240));
-  }
-
   //===-- 2) The producer ----------------------------------------------------------------------------===//
 
   void insertProduces() {
@@ -694,16 +428,9 @@ private:
     }
   }
 
-  func::FuncOp kernel;
-  unsigned numWarps, numStages;
-  int64_t sharedBytes;
-  SmallVector<core::DotOp> dots, replaced;
+  SmallVector<core::DotOp> replaced;
   SmallVector<scf::ForOp> pipelined; ///< replaced by overlapped forms
-  std::vector<Group> groups;
-  std::vector<Ring> rings;
-  DenseMap<Operation *, unsigned> groupOf;
   DenseMap<Operation *, Value> buffers;
-  SmallVector<Attribute> ringAttrs, mapAttrs;
   SmallVector<Operation *> produces;
 };
 
