@@ -260,18 +260,19 @@ def test_products(kind, gpu, precision, tmp_path):
     """Shapes of matrix units and below, and of every type."""
     out = "int32" if kind == "i8" else "float64" if kind == "fp64" else "float32"
     file = tmp_path / "kernel.py"
-    for m, n, k in [(64, 64, 64), (16, 8, 16), (4, 2, 8), (128, 16, 32)]:
-        file.write_text(f"""import tilery as ty
+    products = "".join(f"""
+    m, n, k = tl.arange(0, {m}), tl.arange(0, {n}), tl.arange(0, {k})
+    a = tl.load(x + m[:, None] * {k} + k[None, :])
+    b = tl.load(y + k[:, None] * {n} + n[None, :])
+    c = tl.dot(a, b, input_precision="{precision}", out_dtype=tl.{out})
+    tl.store(out + {i * 4096} + m[:, None] * {n} + n[None, :], c.to(tl.float32))
+""" for i, (m, n, k) in enumerate([(64, 64, 64), (16, 8, 16), (4, 2, 8), (128, 16, 32)]))
+    file.write_text(f"""import tilery as ty
 import tilery.language as tl
 
 
 @ty.jit
 def kernel(x, y, out):
-    m, n, k = tl.arange(0, {m}), tl.arange(0, {n}), tl.arange(0, {k})
-    a = tl.load(x + m[:, None] * {k} + k[None, :])
-    b = tl.load(y + k[:, None] * {n} + n[None, :])
-    c = tl.dot(a, b, input_precision="{precision}", out_dtype=tl.{out})
-    tl.store(out + m[:, None] * {n} + n[None, :], c.to(tl.float32))
-""")
-        ptx = ptx_of(file, "kernel", f"*{kind}:16, *{kind}:16, *fp32:16", gpu)
-        assemble(ptx, gpu, tmp_path)
+{products}""")
+    ptx = ptx_of(file, "kernel", f"*{kind}:16, *{kind}:16, *fp32:16", gpu)
+    assemble(ptx, gpu, tmp_path)
