@@ -201,6 +201,20 @@ TYPES = {"fp8e4nv": "float8e4nv", "fp8e5": "float8e5", "fp16": "float16", "bf16"
          **{name: name.replace("i", "int").replace("u", "uint") for name in INTEGERS}}
 
 
+# A call in the kernel, such as the assembler's own 64-bit division, makes the driver serialise wgmma.
+CALLS = re.compile(r"\b(div|rem)\.[su]64\b|\bcall\b")
+
+
+def test_kernels_with_wgmma_call_nothing():
+    for ptx in (ptx_of(ROOT / "ops/matmul/matmul.py", "matmul", gemm("bf16", 128, 256, 64), "sm_90a",
+                       num_warps=8, num_stages=4),
+                ptx_of(ROOT / "ops/attention/attention.py", "attention",
+                       attention("bf16", True, "none", 128, 128, 128), "sm_90a", num_warps=8,
+                       num_stages=2)):
+        assert "wgmma.mma_async" in ptx
+        assert not CALLS.search(ptx)
+
+
 def elementwise(folder: Path, expressions: list[str]) -> Path:
     """A kernel that stores each expression of a and b, one after the other, from `out` on."""
     lines = "\n".join(f"    tl.store(out + {i} * BLOCK + at, ({text}).to(tl.float32))"

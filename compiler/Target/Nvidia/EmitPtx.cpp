@@ -6,6 +6,7 @@
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/IR/DiagnosticInfo.h"
 #include "llvm/IR/DiagnosticPrinter.h"
+#include "llvm/IR/InstIterator.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
@@ -14,6 +15,7 @@
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Transforms/Utils/Cloning.h"
+#include "llvm/Transforms/Utils/IntegerDivision.h"
 
 #include <csetjmp>
 #include <mutex>
@@ -164,6 +166,31 @@ void markConvergent(llvm::Module &module) {
       }
 }
 
+// A 64-bit division becomes a call of the assembler's own function, and with a call in the kernel
+// the driver's assembler waits for each product before the next (measured: driver 580, wgmma). Where
+// products run by themselves, divisions become code in place.
+void expandDivisions(llvm::Module &module) {
+  for (Function &function : module) {
+    bool usesMaps = llvm::any_of(function.args(), [](Argument &a) { return a.hasByValAttr(); });
+    if (!usesMaps)
+      continue;
+    SmallVector<BinaryOperator *> divisions;
+    for (Instruction &instruction : instructions(function)) {
+      unsigned opcode = instruction.getOpcode();
+      bool divides = opcode == Instruction::SDiv || opcode == Instruction::UDiv ||
+                     opcode == Instruction::SRem || opcode == Instruction::URem;
+      if (divides && instruction.getType()->isIntegerTy(64) &&
+          !isa<Constant>(instruction.getOperand(1)))
+        divisions.push_back(cast<BinaryOperator>(&instruction));
+    }
+    for (BinaryOperator *division : divisions) {
+      bool isQuotient = division->getOpcode() == Instruction::SDiv ||
+                        division->getOpcode() == Instruction::UDiv;
+      isQuotient ? expandDivision(division) : expandRemainder(division);
+    }
+  }
+}
+
 } // namespace
 
 Expected<CompiledCode> emitPtx(mlir::ModuleOp module, const NvidiaOptions &options,
@@ -180,6 +207,7 @@ Expected<CompiledCode> emitPtx(mlir::ModuleOp module, const NvidiaOptions &optio
   setUpKernels(module, *ir, options);
   markConvergent(*ir);
   optimise(*ir, **machine);
+  expandDivisions(*ir);
   CompiledCode code;
   if (emit.llvmText) {
     raw_string_ostream stream(code.text["llvm"]);
