@@ -115,3 +115,24 @@ def kernel(a, b, out, M, N, K, sa, sb, sc, BM: tl.constexpr, BN: tl.constexpr, B
         assert_close(out, a[:, :k].astype(np.float64) @ b[:k].astype(np.float64), depth=max(k, 1))
     if backend == "cuda" and warps >= 4 and ".target sm_90a" in kernel.asm["ptx"]:
         assert "wgmma.mma_async" in kernel.asm["ptx"] and "cp.async.bulk.tensor" in kernel.asm["ptx"]
+
+
+@pytest.mark.parametrize("limit", [0, 1, 64, 100, 128])
+def test_a_mask_that_hides_all_of_an_operand(backend, limit):
+    """The loop runs although `limit` may be 0: what the mask hides counts as 0."""
+    rng = np.random.default_rng(3)
+    a, b = (random_array(rng, (128, 128), "bf16") for _ in range(2))
+    out = np.full((128, 128), np.nan, np.float32)
+    make("""@ty.jit
+def kernel(a, b, out, limit, BLOCK: tl.constexpr):
+    rows, depth = tl.arange(0, 128), tl.arange(0, BLOCK)
+    acc = tl.zeros((128, 128), tl.float32)
+    for k in range(0, 128, BLOCK):
+        at = k + depth
+        left = tl.load(a + rows[:, None] * 128 + at[None, :], mask=at[None, :] < limit, other=0.0)
+        right = tl.load(b + at[:, None] * 128 + rows[None, :])
+        acc = tl.dot(left, right, acc)
+    tl.store(out + rows[:, None] * 128 + rows[None, :], acc)
+""")[(1,)](a, b, out, limit, BLOCK=64)
+    expected = a[:, :limit].astype(np.float64) @ b[:limit].astype(np.float64)
+    np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-3)
