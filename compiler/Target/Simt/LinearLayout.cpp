@@ -63,6 +63,26 @@ SmallVector<unsigned> LinearLayout::contiguousBits() const {
 
 unsigned LinearLayout::contiguity() const { return 1u << contiguousBits().size(); }
 
+void forEachVector(const LinearLayout &layout, ArrayRef<unsigned> bits,
+                   llvm::function_ref<void(ArrayRef<unsigned>)> access) {
+  unsigned inVector = 0;
+  for (unsigned bit : bits)
+    inVector |= 1u << bit;
+  for (unsigned r = 0; r < layout.numRegisters(); ++r) {
+    if (r & inVector)
+      continue;
+    SmallVector<unsigned> registers;
+    for (unsigned i = 0; i < 1u << bits.size(); ++i) {
+      unsigned member = r;
+      for (auto [position, bit] : llvm::enumerate(bits))
+        if (i >> position & 1)
+          member |= 1u << bit;
+      registers.push_back(member);
+    }
+    access(registers);
+  }
+}
+
 LinearLayout mapped(const LinearLayout &layout, ArrayRef<int32_t> images) {
   LinearLayout result;
   auto apply = [&](ArrayRef<int32_t> from, Bases &to) {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "compiler/Target/Simt/IR/Simt.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/SmallVector.h"
 
 #include <cstdint>
@@ -39,6 +40,11 @@ struct LinearLayout {
 
   bool operator==(const LinearLayout &other) const = default;
 };
+
+/// Calls `access` with the registers of each vector, whose members differ in the register bits `bits`
+/// (the lowest first).
+void forEachVector(const LinearLayout &layout, llvm::ArrayRef<unsigned> bits,
+                   llvm::function_ref<void(llvm::ArrayRef<unsigned>)> access);
 
 /// Applies a linear map, given by the images of the bits, to each base.
 LinearLayout mapped(const LinearLayout &layout, llvm::ArrayRef<int32_t> images);

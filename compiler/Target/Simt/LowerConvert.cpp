@@ -197,27 +197,6 @@ static SmallVector<unsigned> vectorBits(const LinearLayout &layout, unsigned ele
   return bits;
 }
 
-// Calls `access` with the registers of each vector and the byte offset of its first element.
-static void forEachVector(const LinearLayout &layout, ArrayRef<unsigned> bits,
-                          llvm::function_ref<void(ArrayRef<unsigned>)> access) {
-  unsigned inVector = 0;
-  for (unsigned bit : bits)
-    inVector |= 1u << bit;
-  for (unsigned r = 0; r < layout.numRegisters(); ++r) {
-    if (r & inVector)
-      continue;
-    SmallVector<unsigned> registers;
-    for (unsigned i = 0; i < 1u << bits.size(); ++i) {
-      unsigned member = r;
-      for (auto [position, bit] : llvm::enumerate(bits))
-        if (i >> position & 1)
-          member |= 1u << bit;
-      registers.push_back(member);
-    }
-    access(registers);
-  }
-}
-
 namespace {
 /// Byte addresses of a layout's elements under a swizzle: both are linear, so the thread's part is
 /// computed once and a register adds a constant.

@@ -112,26 +112,6 @@ unsigned Lowering::accessWidth(Value pointer, Value mask, const LinearLayout &la
   return 1u << bits.size();
 }
 
-static void forEachAccess(const LinearLayout &layout, ArrayRef<unsigned> bits,
-                          llvm::function_ref<void(ArrayRef<unsigned>)> access) {
-  unsigned inVector = 0;
-  for (unsigned bit : bits)
-    inVector |= 1u << bit;
-  for (unsigned r = 0; r < layout.numRegisters(); ++r) {
-    if (r & inVector)
-      continue;
-    SmallVector<unsigned> registers;
-    for (unsigned i = 0; i < 1u << bits.size(); ++i) {
-      unsigned member = r;
-      for (auto [position, bit] : llvm::enumerate(bits))
-        if (i >> position & 1)
-          member |= 1u << bit;
-      registers.push_back(member);
-    }
-    access(registers);
-  }
-}
-
 // Memory holds whole words: 16-byte accesses are made of i32, which every machine has.
 static Type wordType(OpBuilder &b, unsigned bytes) {
   if (bytes <= 8)
@@ -188,7 +168,7 @@ LogicalResult Lowering::lowerLoad(core::LoadOp op) {
   unsigned width = accessWidth(op.getPointer(), mask, layout, bits);
   Type word = wordType(b, width * bytes);
   Elements list(layout.numRegisters());
-  forEachAccess(layout, bits, [&](ArrayRef<unsigned> registers) {
+  forEachVector(layout, bits, [&](ArrayRef<unsigned> registers) {
     unsigned first = registers[0];
     auto vectorType = VectorType::get({int64_t(width)}, stored);
     auto load = [&]() -> Value {
@@ -238,7 +218,7 @@ LogicalResult Lowering::lowerStore(core::StoreOp op) {
   SmallVector<unsigned> bits;
   unsigned width = accessWidth(op.getPointer(), mask, layout, bits);
   Value only = isFirstCopy(layout);
-  forEachAccess(layout, bits, [&](ArrayRef<unsigned> registers) {
+  forEachVector(layout, bits, [&](ArrayRef<unsigned> registers) {
     Value condition = mask ? andI(only, elements(mask)[registers[0]]) : only;
     emitIf(condition, [&] {
       Value value = toStored(elements(op.getValue())[registers[0]]);
