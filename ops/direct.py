@@ -44,22 +44,27 @@ def matmul(a, b, c, tile=(32, 32, 32), group_m=4):
         GROUP_M=group_m, ACC=accumulator(a.dtype))
 
 
+def row_tile(n: int) -> dict:
+    """How the operators on rows walk over N elements."""
+    return dict(BLOCK=block(n), WHOLE=n % block(n) == 0)
+
+
 def softmax(x, y):
     rows, n = x.shape
     kernels("softmax").softmax[(rows,)](x, y, n, x.strides[0] // x.itemsize,
-                                        y.strides[0] // y.itemsize, BLOCK=block(n))
+                                        y.strides[0] // y.itemsize, **row_tile(n))
 
 
 def rms_norm(x, weight, y, eps=1e-6):
     rows, n = x.shape
     kernels("rms_norm").rms_norm[(rows,)](x, weight, y, n, x.strides[0] // x.itemsize,
-                                          y.strides[0] // y.itemsize, eps, BLOCK=block(n))
+                                          y.strides[0] // y.itemsize, eps, **row_tile(n))
 
 
 def layer_norm(x, weight, bias, y, eps=1e-5):
     rows, n = x.shape
     kernels("layer_norm").layer_norm[(rows,)](x, weight, bias, y, n, x.strides[0] // x.itemsize,
-                                              y.strides[0] // y.itemsize, eps, BLOCK=block(n))
+                                              y.strides[0] // y.itemsize, eps, **row_tile(n))
 
 
 def attention(q, k, v, out, mask=None, causal=False, scale=None, tile=(16, 16)):

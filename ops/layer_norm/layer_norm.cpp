@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Host side of layer_norm over the last dimension of [rows, N].
 #include "ops/kernels.h"
+#include "ops/launch_options.h"
 #include "ops/registry.h"
 
 #include <variant>
@@ -11,10 +12,11 @@ namespace tilery::ops {
 template <typename Weight, typename Bias>
 static void launch(Call &call, const Weight &weight, const Bias &bias) {
   const tilery_tensor &x = call.tensor(0), &y = call.tensor(1);
+  RowTile tile = chooseRowTile(call, x.shape[1]);
   kernel("layer_norm", "layer_norm")
-      .launchOn(call.worldOrNull(), {x.shape[0]}, memory(x), weight, bias, memory(y), x.shape[1],
-                stride(x, 0), stride(y, 0), call.options.real("eps"),
-                blockFor(x.shape[1], 16, 1024));
+      .launchOn(call.worldOrNull(), {.x = x.shape[0], .options = tile.options}, memory(x), weight,
+                bias, memory(y), x.shape[1], stride(x, 0), stride(y, 0), call.options.real("eps"),
+                tile.block, tile.whole);
 }
 
 static void run(Call &call) {

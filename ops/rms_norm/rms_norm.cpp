@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Host side of rms_norm over the last dimension of [rows, N].
 #include "ops/kernels.h"
+#include "ops/launch_options.h"
 #include "ops/registry.h"
 
 namespace tilery::ops {
@@ -18,10 +19,11 @@ static void run(Call &call) {
   call.needDim(1, 0, x.shape[1], "columns of 'x'");
   call.needDim(2, 0, x.shape[0], "rows of 'x'");
   call.needDim(2, 1, x.shape[1], "columns of 'x'");
+  RowTile tile = chooseRowTile(call, x.shape[1]);
   kernel("rms_norm", "rms_norm")
-      .launchOn(call.worldOrNull(), {x.shape[0]}, memory(x), memory(weight), memory(y), x.shape[1],
-                stride(x, 0), stride(y, 0), call.options.real("eps"),
-                blockFor(x.shape[1], 16, 1024));
+      .launchOn(call.worldOrNull(), {.x = x.shape[0], .options = tile.options}, memory(x),
+                memory(weight), memory(y), x.shape[1], stride(x, 0), stride(y, 0),
+                call.options.real("eps"), tile.block, tile.whole);
 }
 
 const Op &rmsNormOp() {

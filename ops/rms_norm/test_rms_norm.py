@@ -10,7 +10,7 @@ from backends import assert_close, numpy_type, random_array
 
 @pytest.mark.parametrize("dtype,weight_type", [("fp32", "fp32"), ("fp16", "fp16"),
                                                ("bf16", "fp32"), ("bf16", "bf16")])
-@pytest.mark.parametrize("rows,n", [(1, 1), (5, 17), (2, 1536), (2, 2880)])
+@pytest.mark.parametrize("rows,n", [(1, 1), (5, 17), (2, 512), (2, 1536), (2, 2880), (1, 3072)])
 def test_rms_norm(backend, dtype, weight_type, rows, n):
     rng = np.random.default_rng(n)
     x, weight = random_array(rng, (rows, n), dtype), random_array(rng, (n,), weight_type)

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Host side of softmax over the last dimension of [rows, N].
 #include "ops/kernels.h"
+#include "ops/launch_options.h"
 #include "ops/registry.h"
 
 namespace tilery::ops {
@@ -15,9 +16,10 @@ static void run(Call &call) {
   call.needDim(1, 1, x.shape[1], "columns of 'x'");
   call.needInnerContiguous(0);
   call.needInnerContiguous(1);
+  RowTile tile = chooseRowTile(call, x.shape[1]);
   kernel("softmax", "softmax")
-      .launchOn(call.worldOrNull(), {x.shape[0]}, memory(x), memory(y), x.shape[1], stride(x, 0),
-                stride(y, 0), blockFor(x.shape[1], 16, 1024));
+      .launchOn(call.worldOrNull(), {.x = x.shape[0], .options = tile.options}, memory(x),
+                memory(y), x.shape[1], stride(x, 0), stride(y, 0), tile.block, tile.whole);
 }
 
 const Op &softmaxOp() {

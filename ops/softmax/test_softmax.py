@@ -16,7 +16,7 @@ def reference(x):
 
 
 @pytest.mark.parametrize("dtype", ["fp32", "fp16", "bf16"])
-@pytest.mark.parametrize("rows,n", [(1, 1), (3, 17), (2, 1000), (2, 1024), (2, 2880)])
+@pytest.mark.parametrize("rows,n", [(1, 1), (3, 17), (2, 1000), (2, 1024), (2, 2880), (1, 3072)])
 def test_softmax(backend, dtype, rows, n):
     x = random_array(np.random.default_rng(n), (rows, n), dtype, scale=4)
     y = np.zeros((rows, n), numpy_type(dtype))

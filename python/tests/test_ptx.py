@@ -86,6 +86,13 @@ def attention(kind: str, causal: bool, mask: str, rows: int, keys: int, head: in
             + f'{causal}, "{mask}", {rows}, {keys}, {head}')
 
 
+def rows(tile: str, options: dict) -> list[tuple]:
+    array, sizes = "*bf16:16, ", "i32:16, i32:16, i32:16, "
+    return [("softmax", "softmax", array * 2 + sizes + tile, options, True),
+            ("rms_norm", "rms_norm", array * 3 + sizes + "fp32, " + tile, options, True),
+            ("layer_norm", "layer_norm", array * 4 + sizes + "fp32, " + tile, options, True)]
+
+
 # operator, function, signature, options, hot (no spills)
 OPERATORS = [
     ("matmul", "matmul", gemm("bf16", 128, 128, 32), {"num_warps": 8}, True),
@@ -97,13 +104,11 @@ OPERATORS = [
     ("attention", "attention", attention("bf16", True, "none", 64, 64, 64), {"num_warps": 8}, True),
     ("attention", "attention", attention("fp16", False, "add", 64, 64, 64), {}, False),
     ("attention", "attention", attention("fp32", False, "keep", 32, 32, 32), {}, False),
-    ("softmax", "softmax", "*bf16:16, *bf16:16, i32:16, i32:16, i32:16, 1024", {}, True),
-    ("softmax", "softmax", "*fp32, *fp32, i32, i32, i32, 1024", {}, True),
-    ("rms_norm", "rms_norm", "*bf16:16, *bf16:16, *bf16:16, i32:16, i32:16, i32:16, fp32, 1024", {},
+    *rows("1024, False", {}),
+    *rows("16384, True", {"num_warps": 16}),
+    ("softmax", "softmax", "*fp32, *fp32, i32, i32, i32, 1024, False", {}, True),
+    ("layer_norm", "layer_norm", "*fp32:16, None, None, *fp32:16, i32, i32, i32, fp32, 1024, False", {},
      True),
-    ("layer_norm", "layer_norm",
-     "*bf16:16, *bf16:16, *bf16:16, *bf16:16, i32:16, i32:16, i32:16, fp32, 1024", {}, True),
-    ("layer_norm", "layer_norm", "*fp32:16, None, None, *fp32:16, i32, i32, i32, fp32, 1024", {}, True),
     ("all_gather", "all_gather_push", f"*bf16:16, *bf16:16, symm *bf16:16, {_RING}, i32, i32, i32, 1024",
      {}, False),
     ("all_gather", "all_gather_pull", f"*bf16:16, *bf16:16, symm *bf16:16, {_RING}, i32, i32, i32, 1024",
@@ -188,6 +193,14 @@ def test_attention_on_hopper(head, rows, keys, warps, causal, tmp_path):
     assert spilled_bytes(remarks) == 0, remarks
     text = machine_code(code)
     assert "HGMMA" in text and "MEMBAR.ALL.GPU" not in text
+
+
+@pytest.mark.parametrize("op,function,signature,options,_", rows("32768, True", {"num_warps": 32}),
+                         ids=["softmax", "rms_norm", "layer_norm"])
+def test_long_rows_stay_in_registers(op, function, signature, options, _, tmp_path):
+    ptx = ptx_of(ROOT / "ops" / op / f"{op}.py", function, signature, "sm_90a", **options)
+    remarks, _ = assemble(ptx, "sm_90a", tmp_path)
+    assert spilled_bytes(remarks) == 0, remarks
 
 
 # --- functions and types ----------------------------------------------------------------------------

@@ -1,0 +1,25 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// How many warps and stages a launch of an operator gets, where instances have warps at all.
+#pragma once
+
+#include "ops/op.h"
+
+namespace tilery::ops {
+
+/// Whether instances have fast memory of their own, and are made of warps.
+inline bool hasWarps(const tilery_device_properties &device) { return device.shared_bytes > 0; }
+
+/// Options for kernel launches; null, the defaults, where instances have no warps.
+const tilery_options *launchOptions(const tilery_device_properties &device, int64_t warps,
+                                    int64_t stages = 3);
+
+/// How an instance walks over a row of N elements.
+struct RowTile {
+  int64_t block; ///< elements at a time
+  bool whole;    ///< rows are multiples of it: nothing is masked
+  const tilery_options *options;
+};
+RowTile chooseRowTile(const Call &call, int64_t n);
+
+} // namespace tilery::ops
