@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
-// Host side of attention: q, k, v, out [batch, heads, tokens, head dimension], optional mask.
+// Host side of attention: q, k, v, out [batch, heads, tokens, head dimension],
+// optional mask.
 #include "ops/kernels.h"
+#include "ops/launch_options.h"
 #include "ops/registry.h"
 
 #include <array>
@@ -33,6 +35,25 @@ Masking maskingOf(Call &call, const std::array<int64_t, 4> &full) {
   return masking;
 }
 
+struct Tiles {
+  int64_t queries, keys;
+  const tilery_options *options;
+};
+
+// Matrix units that read shared memory on their own take 64 rows or more of
+// halves, and want two steps of keys and values beside the queries. A mask of
+// its own for each score takes registers.
+Tiles chooseTiles(const Call &call, int64_t tokens, int64_t keys, int64_t head, bool isMasked) {
+  constexpr int64_t twoSteps = 192 << 10;
+  tilery_device_properties device = call.device();
+  bool isHalf = tilery_dtype_size(static_cast<tilery_dtype>(call.tensor(0).dtype)) == 2;
+  if (device.shared_bytes < twoSteps || !isHalf || head > 256)
+    return {blockFor(tokens, 1, 64), blockFor(keys, 16, 64), launchOptions(device, 4)};
+  int64_t queries = blockFor(tokens, 64, 128);
+  int64_t most = head <= 128 && !isMasked ? 128 : 64;
+  return {queries, blockFor(keys, 16, most), launchOptions(device, queries / 16, 2)};
+}
+
 void run(Call &call) {
   const tilery_tensor &q = call.tensor(0), &k = call.tensor(1), &v = call.tensor(2),
                       &out = call.tensor(3);
@@ -58,16 +79,17 @@ void run(Call &call) {
   Masking masking = maskingOf(call, {batch, heads, tokens, keys});
   double scale =
       call.options.isNull("scale") ? 1 / std::sqrt(double(head)) : call.options.real("scale");
-  int64_t blockQ = blockFor(tokens, 1, 64), blockK = blockFor(keys, 16, 64);
+  Tiles tiles = chooseTiles(call, tokens, keys, head, call.has(4));
+  Launch how{.x = ceilDiv(tokens, tiles.queries), .y = batch * heads, .options = tiles.options};
   auto launch = [&](const auto &mask) {
     kernel("attention", "attention")
-        .launchOn(call.worldOrNull(), {ceilDiv(tokens, blockQ), batch * heads}, memory(q),
-                  memory(k), memory(v), mask, memory(out), heads, heads / kvHeads, tokens, keys,
-                  head, scale, stride(q, 0), stride(q, 1), stride(q, 2), stride(k, 0), stride(k, 1),
-                  stride(k, 2), stride(v, 0), stride(v, 1), stride(v, 2), stride(out, 0),
-                  stride(out, 1), stride(out, 2), masking.strides[0], masking.strides[1],
-                  masking.strides[2], masking.strides[3], call.options.flag("causal"),
-                  Text{masking.kind}, blockQ, blockK, blockFor(head, 16, 1 << 20));
+        .launchOn(call.worldOrNull(), how, memory(q), memory(k), memory(v), mask, memory(out),
+                  heads, heads / kvHeads, tokens, keys, head, scale, stride(q, 0), stride(q, 1),
+                  stride(q, 2), stride(k, 0), stride(k, 1), stride(k, 2), stride(v, 0),
+                  stride(v, 1), stride(v, 2), stride(out, 0), stride(out, 1), stride(out, 2),
+                  masking.strides[0], masking.strides[1], masking.strides[2], masking.strides[3],
+                  call.options.flag("causal"), Text{masking.kind}, tiles.queries, tiles.keys,
+                  blockFor(head, 16, 1 << 20));
   };
   if (call.has(4))
     launch(memory(call.tensor(4)));

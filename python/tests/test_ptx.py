@@ -182,7 +182,7 @@ def test_products_on_hopper(kind, rows, columns, depth, warps, stages, tmp_path)
 
 
 @pytest.mark.parametrize("head,rows,keys,warps", [(64, 128, 128, 8), (128, 128, 128, 8),
-                                                  (128, 64, 64, 4)])
+                                                  (128, 64, 128, 4), (256, 128, 64, 8)])
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention_on_hopper(head, rows, keys, warps, causal, tmp_path):
     ptx = ptx_of(ROOT / "ops/attention/attention.py", "attention",
