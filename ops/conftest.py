@@ -2,4 +2,4 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixtures of the operators' tests."""
 
-from backends import backend, compiled, interpreted  # noqa: F401
+from backends import backend, compiled, host, interpreted  # noqa: F401

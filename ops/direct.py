@@ -82,6 +82,47 @@ def attention(q, k, v, out, mask=None, causal=False, scale=None, tile=(16, 16)):
         BLOCK_Q=tile[0], BLOCK_K=tile[1], BLOCK_D=block(head))
 
 
+def decode(q, k, v, out, lengths=None, causal=False, splits=1, instances=3, tile=16):
+    """q, out: [batch, heads, tokens, head]; tile: keys at a time."""
+    batch, heads, tokens, head = q.shape
+    kv_heads, group = k.shape[1], heads // k.shape[1]
+    rows = batch * heads * tokens
+    partial = np.full(splits * rows * (head + 2), np.nan, np.float32) if splits > 1 else None
+    steps = [_steps(x)[:3] for x in (q, k, v, out)]
+    kernels("decode").decode[(instances,)](
+        q, k, v, lengths, out, partial, batch * kv_heads * splits, splits, kv_heads, k.shape[2],
+        head, head**-0.5, *steps[0], *steps[1], *steps[2], *steps[3], GROUP=group, TOKENS=tokens,
+        CAUSAL=causal, BLOCK_R=block(group * tokens), BLOCK_K=tile, BLOCK_D=block(head))
+    if partial is not None:
+        kernels("decode").combine[(batch * kv_heads, group * tokens)](
+            partial, out, splits, kv_heads, head, *steps[3], GROUP=group, TOKENS=tokens,
+            BLOCK_S=block(splits, 2), BLOCK_D=block(head))
+
+
+def swiglu(gate, out, up=None):
+    """Without `up`, `gate` holds both side by side."""
+    rows, n = out.shape
+    up = gate[:, n:] if up is None else up
+    tile = row_tile(n)
+    blocks = ty.cdiv(n, tile["BLOCK"])
+    kernels("swiglu").swiglu[(rows * blocks,)](gate, up, out, n, blocks, _steps(gate)[0],
+                                               _steps(up)[0], _steps(out)[0], **tile)
+
+
+def rope(q, q_out, cos, sin, k=None, k_out=None, positions=None, interleaved=False, tile=(4, 8)):
+    """tile: heads and tokens at a time."""
+    batch, heads, tokens, head = q.shape
+    k_heads = 0 if k is None else k.shape[1]
+    steps = [step for x in (q, q_out, k, k_out)
+             for step in ((0, 0, 0) if x is None else _steps(x)[:3])]
+    place = [0, 0] if positions is None else ([0] + _steps(positions))[-2:]
+    tiles = ty.cdiv(heads, tile[0]) + ty.cdiv(k_heads, tile[0])
+    kernels("rope").rope[(ty.cdiv(tokens, tile[1]), tiles, batch)](
+        q, q_out, k, k_out, cos, sin, positions, tokens, heads, k_heads, head // 2, *steps,
+        _steps(cos)[0], _steps(sin)[0], *place, INTERLEAVED=interleaved, BLOCK_H=tile[0],
+        BLOCK_T=tile[1], BLOCK_D=block(head // 2, 8))
+
+
 class Workspace:
     """Staging, signals and epochs of one operator on this rank; collective to make."""
 

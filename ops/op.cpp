@@ -47,7 +47,7 @@ void Call::needContiguous(size_t at) const {
 
 void Call::needInnerContiguous(size_t at) const {
   int last = tensors[at].rank - 1;
-  if (last >= 0 && tensors[at].shape[last] > 1 && stride(tensors[at], last) != 1)
+  if (last >= 0 && elements(tensors[at]) > 0 && tensors[at].shape[last] > 1 && stride(tensors[at], last) != 1)
     fail("the last dimension of '" + names[at] + "' has stride " +
          std::to_string(stride(tensors[at], last)) + ", needs 1; pass a contiguous copy");
 }

@@ -13,9 +13,10 @@ tilery_status setError(tilery_status status, std::string message);
 
 namespace tilery::ops {
 
-static const std::array<const Op *, 13> &table() {
-  static const std::array<const Op *, 13> all = {
+static const std::array<const Op *, 16> &table() {
+  static const std::array<const Op *, 16> all = {
       &matmulOp(),    &softmaxOp(),   &rmsNormOp(),       &layerNormOp(), &attentionOp(),
+      &decodeOp(), &swigluOp(), &ropeOp(),
       &allGatherOp(), &allReduceOp(), &reduceScatterOp(), &allToAllOp(),  &broadcastOp(),
       &agGemmOp(),    &gemmRsOp(),    &gemmArOp()};
   return all;
@@ -73,13 +74,14 @@ static void checkTensor(const Op &op, const std::string &name, const tilery_tens
 
 // By convention outputs are called so, in every operator.
 static bool isOutput(const std::string &name) {
-  return name == "c" || name == "out" || name == "y" || name == "gathered";
+  return name == "c" || name == "out" || name == "y" || name == "gathered" || name == "q_out" ||
+         name == "k_out" || name == "workspace";
 }
 
 // Row by row, or through staging: the output may be the input itself.
 static bool worksInPlace(const Op &op) {
   return op.name == "softmax" || op.name == "rms_norm" || op.name == "layer_norm" ||
-         op.name == "all_reduce";
+         op.name == "all_reduce" || op.name == "swiglu" || op.name == "rope";
 }
 
 // Addresses from the first to one past the last element.
@@ -102,6 +104,39 @@ static bool repeatsElements(const tilery_tensor &tensor) {
   return false;
 }
 
+// Elements from the first to the last one that lie within one step of `period`; 0 when the tensor
+// does not repeat in steps of it.
+static int64_t extentWithin(const tilery_tensor &tensor, int64_t period) {
+  int64_t extent = 1;
+  for (int dim = 0; dim < tensor.rank; ++dim) {
+    if (tensor.shape[dim] <= 1)
+      continue;
+    if (stride(tensor, dim) < period)
+      extent += (tensor.shape[dim] - 1) * stride(tensor, dim);
+    else if (stride(tensor, dim) % period)
+      return 0;
+  }
+  return extent;
+}
+
+// Columns of one array side by side, such as the heads of q and of k in the rows of one product.
+static bool areInterleaved(const tilery_tensor &a, const tilery_tensor &b) {
+  if (a.dtype != b.dtype)
+    return false;
+  int64_t size = tilery_dtype_size(static_cast<tilery_dtype>(a.dtype));
+  int64_t bytes = static_cast<const char *>(b.data) - static_cast<const char *>(a.data);
+  for (int dim = 0; dim < a.rank; ++dim) {
+    int64_t period = stride(a, dim);
+    if (period <= 1 || bytes % size)
+      continue;
+    int64_t apart = ((bytes / size) % period + period) % period;
+    int64_t extent = extentWithin(a, period), other = extentWithin(b, period);
+    if (extent > 0 && other > 0 && extent <= apart && apart + other <= period)
+      return true;
+  }
+  return false;
+}
+
 static void checkOutput(const Op &op, const std::vector<std::string> &names,
                         std::span<const tilery_tensor> tensors, size_t output) {
   auto fail = [&](const std::string &what) {
@@ -118,7 +153,8 @@ static void checkOutput(const Op &op, const std::vector<std::string> &names,
       continue;
     auto [from, to] = extentOf(tensors[i]);
     bool same = from == begin && to == end;
-    if (from < end && begin < to && !(same && worksInPlace(op)))
+    if (from < end && begin < to && !(same && worksInPlace(op)) &&
+        !areInterleaved(written, tensors[i]))
       fail("shares memory with '" + names[i] + "', which the operator still reads");
   }
 }

@@ -20,7 +20,7 @@ def f64(x):
 
 def test_the_list():
     table = {op["name"]: op for op in ty.ops.list()}
-    assert len(table) == 13 and table["ag_gemm"]["tensors"] == ["a", "b", "c", "gathered?"]
+    assert len(table) == 16 and table["ag_gemm"]["tensors"] == ["a", "b", "c", "gathered?"]
     assert table["rms_norm"]["options"] == {"eps": 1e-6} and table["matmul"]["summary"]
 
 

@@ -104,7 +104,7 @@ def attention(q, k, v, mask, out, heads, group, Q_LEN, K_LEN, HEAD, scale,
                                  whole, last, Q_LEN, K_LEN, HEAD, scale, stride_kt, stride_vt,
                                  stride_mq, stride_mk, CAUSAL, MASK, False, BLOCK_K)
 
-    safe = tl.where(total == 0.0, 1.0, total)
+    inverse = 1.0 / tl.where(total == 0.0, 1.0, total)
     o_tile = (out + batch * stride_ob + head * stride_oh + rows[:, None] * stride_ot
               + dims[None, :])
-    tl.store(o_tile, acc / safe[:, None], mask=inside)
+    tl.store(o_tile, acc * inverse[:, None], mask=inside)

@@ -58,6 +58,20 @@ def compiled():
         yield "cpu"
 
 
+@pytest.fixture(params=["cpu", "cuda"])
+def host(request, monkeypatch):
+    """Where operators called with their host side run; "cuda" as in `backend`."""
+    require_library()
+    if request.param == "cuda":
+        require_device()
+        ty.finalize()
+        staging.install(monkeypatch, request.param)
+    with ty.interpret(False):
+        yield request.param
+    if request.param == "cuda":
+        ty.finalize()
+
+
 def numpy_type(name: str) -> np.dtype:
     """The NumPy type of a kernel language name: "fp32", "bf16", "int8"."""
     from tilery.language.dtypes import from_any

@@ -86,6 +86,16 @@ def attention(kind: str, causal: bool, mask: str, rows: int, keys: int, head: in
             + f'{causal}, "{mask}", {rows}, {keys}, {head}')
 
 
+def decode(kind: str, partial: str, rows: int, keys: int, head: int) -> str:
+    return (f"*{kind}:16, *{kind}:16, *{kind}:16, *i32, *{kind}:16, {partial}, i32, i32, i32, i32, "
+            "i32:16, fp32, " + "i32:16, " * 12 + f"8, 1, False, {rows}, {keys}, {head}")
+
+
+def rope(interleaved: bool) -> str:
+    return ("*bf16:16, *bf16:16, *bf16:16, *bf16:16, *fp32:16, *fp32:16, *i64, i32, i32, i32, i32:16, "
+            + "i32:16, " * 14 + f"i32, i32, {interleaved}, 8, 8, 64")
+
+
 def rows(tile: str, options: dict) -> list[tuple]:
     array, sizes = "*bf16:16, ", "i32:16, i32:16, i32:16, "
     return [("softmax", "softmax", array * 2 + sizes + tile, options, True),
@@ -104,6 +114,14 @@ OPERATORS = [
     ("attention", "attention", attention("bf16", True, "none", 64, 64, 64), {"num_warps": 8}, True),
     ("attention", "attention", attention("fp16", False, "add", 64, 64, 64), {}, False),
     ("attention", "attention", attention("fp32", False, "keep", 32, 32, 32), {}, False),
+    ("decode", "decode", decode("bf16", "*fp32:16", 16, 64, 64), {}, True),
+    ("decode", "decode", decode("fp32", "None", 16, 32, 32), {}, False),
+    ("decode", "combine", "*fp32:16, *bf16:16, i32, i32, i32:16, i32:16, i32:16, i32:16, 8, 1, 16, 128",
+     {}, True),
+    ("swiglu", "swiglu", "*bf16:16, *bf16:16, *bf16:16, i32:16, i32, i32:16, i32:16, i32:16, 4096, True",
+     {}, True),
+    ("rope", "rope", rope(False), {}, True),
+    ("rope", "rope", rope(True), {}, True),
     *rows("1024, False", {}),
     *rows("16384, True", {"num_warps": 16}),
     ("softmax", "softmax", "*fp32, *fp32, i32, i32, i32, 1024, False", {}, True),
@@ -193,6 +211,22 @@ def test_attention_on_hopper(head, rows, keys, warps, causal, tmp_path):
     assert spilled_bytes(remarks) == 0, remarks
     text = machine_code(code)
     assert "HGMMA" in text and "MEMBAR.ALL.GPU" not in text
+
+
+# Tiles of ops/decode/decode.cpp: the cache comes by bulk copies, several steps ahead.
+@pytest.mark.parametrize("rows_,keys,head,warps,stages", [(64, 128, 64, 4, 6), (64, 128, 128, 4, 3),
+                                                          (128, 64, 128, 8, 6), (64, 64, 256, 8, 3)])
+@pytest.mark.parametrize("partial", ["None", "*fp32:16"])
+def test_decode_on_hopper(rows_, keys, head, warps, stages, partial, tmp_path):
+    ptx = ptx_of(ROOT / "ops/decode/decode.py", "decode", decode("bf16", partial, rows_, keys, head),
+                 "sm_90a", num_warps=warps, num_stages=stages)
+    assert "wgmma.mma_async" in ptx and "cp.async.bulk.tensor" in ptx and not CALLS.search(ptx)
+    remarks, code = assemble(ptx, "sm_90a", tmp_path)
+    assert spilled_bytes(remarks) <= 32, remarks  # what only the loop over sequences needs
+    text = machine_code(code)
+    steps = text[text.index("HGMMA"):text.rindex("HGMMA")]
+    assert not re.search(r"\b(LDL|STL)\b", steps), "spills between products"
+    assert "MEMBAR.ALL.GPU" not in text
 
 
 @pytest.mark.parametrize("op,function,signature,options,_", rows("32768, True", {"num_warps": 32}),

@@ -153,6 +153,33 @@ def test_operators(device):
         rtol=1e-3, atol=1e-3)
 
 
+def test_operators_of_decoding(device):
+    register_ops()
+    g = torch.Generator().manual_seed(2)
+    q = torch.randn(3, 8, 1, 64, generator=g).to(device)
+    k, v = (torch.randn(3, 2, 100, 64, generator=g).to(device) for _ in range(2))
+    lengths = torch.tensor([100, 7, 64], dtype=torch.int32, device=device)
+    hidden = torch.arange(100, device=device)[None, :] >= lengths[:, None]
+    bias = torch.zeros(3, 1, 1, 100, device=device).masked_fill(hidden[:, None, None], -torch.inf)
+    expected = torch.nn.functional.scaled_dot_product_attention(
+        q, k.repeat_interleave(4, 1), v.repeat_interleave(4, 1), bias)
+    torch.testing.assert_close(torch.ops.tilery.decode(q, k, v, lengths), expected, rtol=1e-3,
+                               atol=1e-3)
+    gate, up = (torch.randn(2, 5, 100, generator=g).to(device) for _ in range(2))
+    expected = torch.nn.functional.silu(gate) * up
+    torch.testing.assert_close(torch.ops.tilery.swiglu(gate, up), expected)
+    torch.testing.assert_close(torch.ops.tilery.swiglu(torch.cat([gate, up], -1)), expected)
+    angles = torch.rand(100, 32, generator=g).to(device)
+    positions = torch.tensor([[99], [6], [63]], device=device)
+    for x, turned in zip((q, k[:, :, :1]), torch.ops.tilery.rope(
+            q, k[:, :, :1], angles.cos(), angles.sin(), positions)):
+        cos, sin = angles[positions].cos()[:, None], angles[positions].sin()[:, None]
+        left, right = x.chunk(2, -1)
+        torch.testing.assert_close(
+            turned, torch.cat([left * cos - right * sin, right * cos + left * sin], -1),
+            rtol=1e-5, atol=1e-5)
+
+
 def test_fake_operators_have_the_right_shapes():
     register_ops()
     with torch._subclasses.FakeTensorMode():
@@ -162,6 +189,12 @@ def test_fake_operators_have_the_right_shapes():
         x = torch.empty(2, 4, 9, 16, dtype=torch.bfloat16)
         assert torch.ops.tilery.attention(x, x, x).shape == x.shape
         assert torch.ops.tilery.softmax(x).dtype == torch.bfloat16
+        assert torch.ops.tilery.swiglu(x).shape == (2, 4, 9, 8)
+        assert torch.ops.tilery.swiglu(x, x).shape == x.shape
+        assert torch.ops.tilery.decode(x, x, x).shape == x.shape
+        angles = torch.empty(9, 8)
+        assert [y.shape for y in torch.ops.tilery.rope(x, x[:, :1], angles, angles)] == [
+            (2, 4, 9, 16), (2, 1, 9, 16)]
 
 
 def test_torch_compile_works_around_operators(device):

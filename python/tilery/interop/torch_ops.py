@@ -59,6 +59,37 @@ def attention(q, k, v, mask=None, causal=False, scale=None):
     return out
 
 
+def decode(q, k, v, lengths=None, causal=False, scale=None):
+    import torch
+    q, k, v = (t if t.stride(-1) == 1 else t.contiguous() for t in (q, k, v))
+    out = _like(q)
+    # Room for all splits that balance anything (docs/operators.md).
+    splits = -(-512 // max(1, k.shape[0] * k.shape[1]))
+    rows = q.numel() // max(1, q.shape[-1])
+    workspace = torch.empty(splits * rows * (q.shape[-1] + 2), dtype=torch.float32, device=q.device)
+    ops.decode(q, k, v, out, lengths, workspace, causal=causal, scale=scale)
+    return out
+
+
+def swiglu(gate, up=None):
+    out = _half(gate) if up is None else _like(gate)
+    ops.swiglu(_rows(gate), _rows(out), *(() if up is None else (_rows(up),)))
+    return out
+
+
+def _half(x):
+    import torch
+    return torch.empty((*x.shape[:-1], x.shape[-1] // 2), dtype=x.dtype, device=x.device)
+
+
+def rope(q, k, cos, sin, positions=None, interleaved=False):
+    q, k = (t if t.stride(-1) == 1 else t.contiguous() for t in (q, k))
+    outs = _like(q), _like(k)
+    ops.rope(q, outs[0], cos, sin, k, outs[1], *(() if positions is None else (positions,)),
+             interleaved=interleaved)
+    return outs
+
+
 # What runs, its schema, and what it returns when only shapes are asked for.
 _OPERATORS = {
     "matmul": (matmul, "(Tensor a, Tensor b) -> Tensor", _product),
@@ -71,6 +102,14 @@ _OPERATORS = {
     "attention": (attention, "(Tensor q, Tensor k, Tensor v, Tensor? mask=None, "
                              "bool causal=False, float? scale=None) -> Tensor",
                   lambda q, k, v, mask=None, causal=False, scale=None: _like(q)),
+    "decode": (decode, "(Tensor q, Tensor k, Tensor v, Tensor? lengths=None, bool causal=False, "
+                       "float? scale=None) -> Tensor",
+               lambda q, k, v, lengths=None, causal=False, scale=None: _like(q)),
+    "swiglu": (swiglu, "(Tensor gate, Tensor? up=None) -> Tensor",
+               lambda gate, up=None: _half(gate) if up is None else _like(gate)),
+    "rope": (rope, "(Tensor q, Tensor k, Tensor cos, Tensor sin, Tensor? positions=None, "
+                   "bool interleaved=False) -> (Tensor, Tensor)",
+             lambda q, k, cos, sin, positions=None, interleaved=False: (_like(q), _like(k))),
 }
 
 

@@ -1,0 +1,144 @@
+# SPDX-FileCopyrightText: The Tilery authors
+# SPDX-License-Identifier: Apache-2.0
+"""decode against float64: grouped heads, lengths, splits, strides, what lies behind the keys."""
+
+import direct
+import numpy as np
+import pytest
+from backends import numpy_type, random_array
+from numpy.lib.stride_tricks import as_strided
+from test_errors import fails
+
+import tilery as ty
+
+TOLERANCE = {"fp32": 2e-5, "fp16": 5e-3, "bf16": 4e-2}
+
+
+def reference(q, k, v, lengths, causal):
+    """Each sequence by itself, over its own keys only."""
+    out = np.zeros(q.shape)
+    tokens, group = q.shape[2], q.shape[1] // k.shape[1]
+    for b, length in enumerate(lengths):
+        for h in range(q.shape[1]):
+            keys, values = (x[b, h // group, :length].astype(np.float64) for x in (k, v))
+            for t in range(tokens):
+                seen = max(length - tokens + t + 1, 0) if causal else length
+                if seen:
+                    scores = keys[:seen] @ q[b, h, t].astype(np.float64) * q.shape[3]**-0.5
+                    weights = np.exp(scores - scores.max())
+                    out[b, h, t] = weights @ values[:seen] / weights.sum()
+    return out
+
+
+def data(dtype="fp32", batch=2, kv_heads=2, group=3, tokens=1, head=16, keys=50, lengths=None):
+    """q, k, v, out; behind a sequence's keys the cache holds nan."""
+    rng = np.random.default_rng(keys * 7 + tokens)
+    q = random_array(rng, (batch, kv_heads * group, tokens, head), dtype)
+    k, v = (random_array(rng, (batch, kv_heads, keys, head), dtype) for _ in range(2))
+    for b, length in enumerate([] if lengths is None else lengths):
+        k[b, :, length:] = v[b, :, length:] = np.nan
+    return q, k, v, np.full(q.shape, np.nan, numpy_type(dtype))
+
+
+def check(q, k, v, out, lengths, causal=False):
+    lengths = [k.shape[2]] * len(q) if lengths is None else lengths
+    tolerance = TOLERANCE[{"float32": "fp32", "float16": "fp16"}.get(q.dtype.name, "bf16")]
+    np.testing.assert_allclose(out.astype(np.float64), reference(q, k, v, lengths, causal),
+                               rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "fp16", "bf16"])
+@pytest.mark.parametrize("splits", [1, 3])
+def test_types(backend, dtype, splits):
+    q, k, v, out = data(dtype)
+    direct.decode(q, k, v, out, splits=splits)
+    check(q, k, v, out, None)
+
+
+@pytest.mark.parametrize("splits", [1, 2, 8])
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_lengths(backend, splits, kind):
+    """Shorter than a tile, a whole number of tiles, none at all, and all that the cache has."""
+    lengths = np.array([5, 16, 0, 32, 49, 50], kind)
+    q, k, v, out = data(batch=6, lengths=lengths)
+    direct.decode(q, k, v, out, lengths, splits=splits)
+    check(q, k, v, out, lengths)
+
+
+@pytest.mark.parametrize("tokens,causal", [(2, True), (5, False), (5, True), (16, True)])
+@pytest.mark.parametrize("splits", [1, 3])
+def test_several_tokens(backend, tokens, causal, splits):
+    lengths = np.array([3, 40], np.int32)
+    q, k, v, out = data(tokens=tokens, group=2, lengths=lengths)
+    direct.decode(q, k, v, out, lengths, causal, splits)
+    check(q, k, v, out, lengths, causal)
+
+
+@pytest.mark.parametrize("group,kv_heads,head", [(1, 2, 8), (8, 1, 24), (5, 2, 64)])
+def test_grouped_heads(backend, group, kv_heads, head):
+    q, k, v, out = data(group=group, kv_heads=kv_heads, head=head)
+    direct.decode(q, k, v, out, splits=2, instances=2)
+    check(q, k, v, out, None)
+
+
+def test_a_cache_with_tokens_before_heads(backend):
+    q, k, v, out = data()
+    k, v = (np.ascontiguousarray(x.swapaxes(1, 2)).swapaxes(1, 2) for x in (k, v))
+    direct.decode(q, k, v, out, splits=2)
+    check(q, k, v, out, None)
+
+
+def test_the_same_bits_again(backend):
+    q, k, v, out = data(keys=100)
+    again = np.empty_like(out)
+    direct.decode(q, k, v, out, splits=4, instances=1)
+    direct.decode(q, k, v, again, splits=4, instances=5)
+    np.testing.assert_array_equal(out, again)
+
+
+@pytest.mark.parametrize("dtype,head", [("fp32", 24), ("bf16", 64), ("bf16", 128), ("fp16", 256)])
+@pytest.mark.parametrize("keys,splits", [(300, 0), (300, 1), (1000, 0), (1000, 7)])
+def test_host(host, dtype, head, keys, splits):
+    lengths = np.array([keys, keys // 3, 70], np.int32)
+    q, k, v, out = data(dtype, batch=3, group=4, head=head, keys=keys, lengths=lengths)
+    workspace = np.full(8 * out.size // head * (head + 2), np.nan, np.float32)
+    ty.ops.decode(q, k, v, out, lengths, workspace, splits=splits)
+    check(q, k, v, out, lengths)
+
+
+@pytest.mark.parametrize("tokens", [1, 3])
+def test_host_without_lengths_and_workspace(host, tokens):
+    q, k, v, out = data("bf16", tokens=tokens, head=64, keys=200)
+    ty.ops.decode(q, k, v, out, causal=True)
+    check(q, k, v, out, None, causal=True)
+
+
+def test_host_of_one_token_without_its_dimension(host):
+    q, k, v, out = data("fp16", head=64, keys=200)
+    ty.ops.decode(q[:, :, 0], k, v, out[:, :, 0], None, np.empty(9000, np.float32), splits=4)
+    check(q, k, v, out, None)
+
+
+def test_checks(compiled):
+    q, k, v, out = data()
+    with fails(ty.LaunchError, r"decode: 'out' has shape \[2, 6, 1, 15\]", "must be 16", "as of 'q'"):
+        ty.ops.decode(q, k, v, out[..., :15])
+    with fails(ty.LaunchError, "decode: 6 heads of 'q' are no multiple of the 4 heads of 'k'"):
+        ty.ops.decode(q, np.zeros((2, 4, 9, 16), "f4"), np.zeros((2, 4, 9, 16), "f4"), out)
+    with fails(ty.LaunchError, r"'lengths' has shape \[3\]", "batch of 'q'"):
+        ty.ops.decode(q, k, v, out, np.zeros(3, np.int32))
+    with fails(ty.LaunchError, "'workspace' holds 100 floats, but 4 splits need 864"):
+        ty.ops.decode(q, k, v, out, None, np.zeros(100, "f4"), splits=4)
+    with fails(ty.LaunchError, "option 'splits' is 129, at most 128 can be combined"):
+        ty.ops.decode(q, k, v, out, splits=129)
+    with fails(ty.LaunchError, "option 'splits' is -1, needs 1 or more"):
+        ty.ops.decode(q, k, v, out, splits=-1)
+    long = np.zeros((2, 6, 50, 16), np.float32)
+    with fails(ty.LaunchError, "150 queries share a head of the cache", "3 heads of 50 tokens",
+               "at most 128 can; use attention"):
+        ty.ops.decode(long, k, v, np.zeros_like(long))
+    with fails(ty.LaunchError, "'workspace' shares memory with 'q'"):
+        ty.ops.decode(q, k, v, out, None, q.reshape(-1), splits=1)
+    endless = as_strided(k, (2, 2, 2**30 + 1, 16), (*k.strides[:2], 0, 4))
+    with fails(ty.LaunchError, r"'k' has 1073741825 keys, at most 2\^30 can be numbered"):
+        ty.ops.decode(q, endless, endless, out)

@@ -1,0 +1,67 @@
+# SPDX-FileCopyrightText: The Tilery authors
+# SPDX-License-Identifier: Apache-2.0
+"""What operators launch on a device with warps, seen by a driver that records launches."""
+
+import pytest
+from test_devices import fake
+
+SHOW = '''
+        def show(count):
+            for at in range(fake.fake_cuda_launch_count() - count, fake.fake_cuda_launch_count()):
+                launch = fake.fake_cuda_launch_at(at)
+                print(launch.kernel.decode(), launch.threads, *launch.grid)
+
+        def arrays(*shapes, kind="bf16"):
+            return [ty.zeros(shape, kind, device="cuda") for shape in shapes]
+'''
+
+
+def launches(code: str) -> list[str]:
+    return fake(SHOW + code).splitlines()
+
+
+@pytest.mark.parametrize("n,threads", [(100, 32), (4096, 128), (8192, 256), (32768, 1024), (50000, 256)])
+def test_rows(n, threads):
+    assert launches(f'''
+        x, weight, y = arrays((3, {n}), {n}, (3, {n}))
+        ty.ops.softmax(x, y)
+        ty.ops.rms_norm(x, weight, y)
+        ty.ops.layer_norm(x, y)
+        show(3)
+    ''') == [f"{name} {threads} 3 1 1" for name in ("softmax", "rms_norm", "layer_norm")]
+
+
+def test_attention():
+    """Consumer warps and a group of four that copies, where products run by themselves."""
+    assert launches('''
+        for tokens, kind in ((2000, "bf16"), (50, "fp16"), (2000, "fp32")):
+            q, k, v, out = arrays(*[(1, 2, tokens, 128)] * 4, kind=kind)
+            ty.ops.attention(q, k, v, out)
+            show(1)
+    ''') == ["attention 384 16 2 1", "attention 256 1 2 1", "attention 128 32 2 1"]
+
+
+def test_decode():
+    """Shares of the keys fill the processors (132 here) evenly; none where sequences do."""
+    assert launches('''
+        for batch, keys in ((1, 8192), (64, 8192), (1, 100)):
+            q, k, v, out = arrays((batch, 64, 128), *[(batch, 8, keys, 128)] * 2, (batch, 64, 128))
+            workspace = ty.zeros(1 << 22, "fp32", device="cuda")
+            ty.ops.decode(q, k, v, out, None, workspace)
+            show(2 if keys == 8192 and batch == 1 else 1)
+        q, k, v, out = arrays((1, 64, 128), *[(1, 8, 8192, 128)] * 2, (1, 64, 128))
+        ty.ops.decode(q, k, v, out)
+        show(1)
+    ''') == ["decode 256 128 1 1", "combine 128 8 8 1", "decode 256 132 1 1", "decode 256 8 1 1",
+              "decode 256 8 1 1"]
+
+
+def test_elementwise():
+    assert launches('''
+        gate, up, out = arrays(*[(5, 9000)] * 3)
+        ty.ops.swiglu(gate, out, up)
+        q, k = arrays((2, 40, 33, 128), (2, 8, 33, 128))
+        cos, sin = arrays((33, 64), (33, 64), kind="fp32")
+        ty.ops.rope(q, q, cos, sin, k, k)
+        show(2)
+    ''') == ["swiglu 128 15 1 1", "rope 128 5 6 2"]
