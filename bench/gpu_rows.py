@@ -34,7 +34,8 @@ from swiglu import swiglu  # noqa: E402
 SHAPES = [(8192, 4096), (8192, 8192), (32768, 8192), (4096, 32768)]
 ROWS = ("softmax", "rms_norm", "layer_norm")
 # elements of a row at a time, warps
-CANDIDATES = [(4096, 4), (4096, 8), (8192, 8), (8192, 16), (16384, 16), (32768, 32)]
+CANDIDATES = [(4096, 2), (4096, 4), (4096, 8), (8192, 4), (8192, 8), (16384, 8), (16384, 16),
+              (32768, 16), (32768, 32)]
 # batch, heads, heads of k, tokens, head dimension
 ROPE_SHAPES = [(4, 32, 8, 4096, 128), (1, 64, 8, 16384, 128), (64, 64, 8, 1, 128)]
 # heads, tokens of a tile, warps

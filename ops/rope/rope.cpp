@@ -94,6 +94,8 @@ static void run(Call &call) {
   if (call.has(K))
     checkRotated(call, K, KOut);
   Steps place = checkPositions(call);
+  if (elements(call.tensor(Q)) == 0 && (!call.has(K) || elements(call.tensor(K)) == 0))
+    return;
   const tilery_tensor &q = call.tensor(Q);
   int64_t heads = q.shape[1], kHeads = call.has(K) ? call.tensor(K).shape[1] : 0;
   // The tables are read once for all heads of a tile; 8192 elements keep memory busy.

@@ -94,6 +94,15 @@ def test_host_on_the_parts_of_one_product(host, dtype, interleaved):
     np.testing.assert_array_equal(qkv[:, :, heads + kv_heads:], before[:, :, heads + kv_heads:])
 
 
+def test_host_on_the_first_dimensions_of_heads(host):
+    q = data(head=64)
+    before = q.copy()
+    cos, sin = tables(13, 8)
+    ty.ops.rope(q[..., :16], q[..., :16], cos, sin)
+    close(q[..., :16], reference(before[..., :16], cos, sin, np.arange(13), False))
+    np.testing.assert_array_equal(q[..., 16:], before[..., 16:])
+
+
 @pytest.mark.parametrize("batch,heads,tokens", [(1, 1, 1), (5, 40, 1), (1, 3, 100), (0, 2, 4), (2, 2, 0)])
 def test_host(host, batch, heads, tokens):
     q = data(batch=batch, heads=heads, tokens=tokens, head=64)
