@@ -73,7 +73,7 @@ def row_case(op, rows, n):
     for block, warps in CANDIDATES:
         if block > max(4096, n):
             continue
-        tile = dict(BLOCK=block, WHOLE=n % block == 0, num_warps=warps)
+        tile = dict(BLOCK=block, ONCE=n <= block, WHOLE=n % block == 0, num_warps=warps)
         calls[f"{block}x{warps}"] = {
             "softmax": lambda t=tile: softmax[(rows,)](x, y, n, n, n, **t),
             "rms_norm": lambda t=tile: rms_norm[(rows,)](x, weight, y, n, n, n, 1e-6, **t),

@@ -46,7 +46,7 @@ def matmul(a, b, c, tile=(32, 32, 32), group_m=4):
 
 def row_tile(n: int) -> dict:
     """How the operators on rows walk over N elements."""
-    return dict(BLOCK=block(n), WHOLE=n % block(n) == 0)
+    return dict(BLOCK=block(n), ONCE=n <= block(n), WHOLE=n % block(n) == 0)
 
 
 def softmax(x, y):
@@ -103,10 +103,10 @@ def swiglu(gate, out, up=None):
     """Without `up`, `gate` holds both side by side."""
     rows, n = out.shape
     up = gate[:, n:] if up is None else up
-    tile = row_tile(n)
-    blocks = ty.cdiv(n, tile["BLOCK"])
-    kernels("swiglu").swiglu[(rows * blocks,)](gate, up, out, n, blocks, _steps(gate)[0],
-                                               _steps(up)[0], _steps(out)[0], **tile)
+    blocks = ty.cdiv(n, block(n))
+    kernels("swiglu").swiglu[(rows * blocks,)](
+        gate, up, out, n, blocks, _steps(gate)[0], _steps(up)[0], _steps(out)[0], BLOCK=block(n),
+        WHOLE=n % block(n) == 0)
 
 
 def rope(q, q_out, cos, sin, k=None, k_out=None, positions=None, interleaved=False, tile=(4, 8)):

@@ -30,7 +30,7 @@ RowTile chooseRowTile(const Call &call, int64_t n) {
   tilery_device_properties device = call.device();
   int64_t most = !hasWarps(device) ? 1024 : n <= inRegisters ? inRegisters : ofLonger;
   int64_t block = blockFor(n, 16, most);
-  return {block, n > 0 && n % block == 0,
+  return {block, n <= block, n > 0 && n % block == 0,
           launchOptions(device, std::clamp<int64_t>(block / elementsOfWarp, 1, 32))};
 }
 

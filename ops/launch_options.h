@@ -17,6 +17,7 @@ const tilery_options *launchOptions(const tilery_device_properties &device, int6
 /// How an instance walks over a row of N elements.
 struct RowTile {
   int64_t block; ///< elements at a time
+  bool once;     ///< they are a whole row
   bool whole;    ///< rows are multiples of it: nothing is masked
   const tilery_options *options;
 };

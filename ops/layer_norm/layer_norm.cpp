@@ -16,7 +16,7 @@ static void launch(Call &call, const Weight &weight, const Bias &bias) {
   kernel("layer_norm", "layer_norm")
       .launchOn(call.worldOrNull(), {.x = x.shape[0], .options = tile.options}, memory(x), weight,
                 bias, memory(y), x.shape[1], stride(x, 0), stride(y, 0), call.options.real("eps"),
-                tile.block, tile.whole);
+                tile.block, tile.once, tile.whole);
 }
 
 static void run(Call &call) {

@@ -18,16 +18,17 @@ def store_normed(values, weight, bias, place, at, inside):
 
 @ty.jit
 def layer_norm(x, weight, bias, y, N, stride_x, stride_y, eps, BLOCK: tl.constexpr,
-               WHOLE: tl.constexpr):
+               ONCE: tl.constexpr, WHOLE: tl.constexpr):
     """y[row] = (x[row] - mean) / sqrt(var + eps) * weight + bias; one row an instance.
 
     Rows have N elements and are `stride_*` elements apart. The variance is that of differences
     from the mean, in float32, so that a large mean does not cancel it. `weight` and `bias` may
-    be None. WHOLE: N is a multiple of BLOCK, so nothing is masked.
+    be None. ONCE: N is at most BLOCK, and a row is read once. WHOLE: N is a multiple of BLOCK, so
+    nothing is masked.
     """
     row = tl.program_id(0).to(tl.int64)
     lanes = tl.arange(0, BLOCK)
-    if N <= BLOCK:
+    if ONCE:
         inside = (lanes < N) | WHOLE
         v = tl.load(x + row * stride_x + lanes, mask=inside, other=0.0).to(tl.float32)
         mean = tl.sum(v, axis=0) / N

@@ -23,7 +23,7 @@ static void run(Call &call) {
   kernel("rms_norm", "rms_norm")
       .launchOn(call.worldOrNull(), {.x = x.shape[0], .options = tile.options}, memory(x),
                 memory(weight), memory(y), x.shape[1], stride(x, 0), stride(y, 0),
-                call.options.real("eps"), tile.block, tile.whole);
+                call.options.real("eps"), tile.block, tile.once, tile.whole);
 }
 
 const Op &rmsNormOp() {

@@ -8,16 +8,16 @@ import tilery.language as tl
 
 @ty.jit
 def rms_norm(x, weight, y, N, stride_x, stride_y, eps, BLOCK: tl.constexpr,
-             WHOLE: tl.constexpr):
+             ONCE: tl.constexpr, WHOLE: tl.constexpr):
     """y[row] = x[row] / sqrt(mean(x[row]^2) + eps) * weight; one row an instance.
 
     Rows have N elements and are `stride_*` elements apart. Everything is computed in float32
-    and rounded once, when it is stored. A row of at most BLOCK is read once.
-    WHOLE: N is a multiple of BLOCK, so nothing is masked.
+    and rounded once, when it is stored. ONCE: N is at most BLOCK, and a row is read
+    once. WHOLE: N is a multiple of BLOCK, so nothing is masked.
     """
     row = tl.program_id(0).to(tl.int64)
     lanes = tl.arange(0, BLOCK)
-    if N <= BLOCK:
+    if ONCE:
         inside = (lanes < N) | WHOLE
         v = tl.load(x + row * stride_x + lanes, mask=inside, other=0.0).to(tl.float32)
         scale = tl.rsqrt(tl.sum(v * v, axis=0) / N + eps)

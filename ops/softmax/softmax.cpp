@@ -19,7 +19,8 @@ static void run(Call &call) {
   RowTile tile = chooseRowTile(call, x.shape[1]);
   kernel("softmax", "softmax")
       .launchOn(call.worldOrNull(), {.x = x.shape[0], .options = tile.options}, memory(x),
-                memory(y), x.shape[1], stride(x, 0), stride(y, 0), tile.block, tile.whole);
+                memory(y), x.shape[1], stride(x, 0), stride(y, 0), tile.block, tile.once,
+                tile.whole);
 }
 
 const Op &softmaxOp() {

@@ -16,16 +16,18 @@ def power(v, shift):
 
 
 @ty.jit
-def softmax(x, y, N, stride_x, stride_y, BLOCK: tl.constexpr, WHOLE: tl.constexpr):
+def softmax(x, y, N, stride_x, stride_y, BLOCK: tl.constexpr, ONCE: tl.constexpr,
+            WHOLE: tl.constexpr):
     """y[row] = softmax(x[row]) for rows of N elements; one row an instance, grid (rows,).
 
-    A row of at most BLOCK is read once; a longer one twice: once for its maximum and sum together,
-    once to write the result. WHOLE: N is a multiple of BLOCK, so nothing is masked.
+    ONCE: N is at most BLOCK, and a row is read once. A longer one is read twice: once for its
+    maximum and sum together, once to write the result. WHOLE: N is a multiple of BLOCK, so nothing
+    is masked.
     A row of -inf gives nan, as the definition does.
     """
     row = tl.program_id(0).to(tl.int64)
     lanes = tl.arange(0, BLOCK)
-    if N <= BLOCK:
+    if ONCE:
         inside = (lanes < N) | WHOLE
         v = tl.load(x + row * stride_x + lanes, mask=inside, other=float("-inf")).to(tl.float32)
         peak = tl.max(v, axis=0)
