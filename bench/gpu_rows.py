@@ -31,8 +31,10 @@ from rope import rope  # noqa: E402
 from softmax import softmax  # noqa: E402
 from swiglu import swiglu  # noqa: E402
 
-SHAPES = [(8192, 4096), (8192, 8192), (32768, 8192), (4096, 32768)]
+SHAPES = [(8192, 4096), (8192, 8192), (32768, 8192), (4096, 32768), (1 << 19, 128)]
 ROWS = ("softmax", "rms_norm", "layer_norm")
+# rows of an instance and warps, when they are short
+SHORT = [(8, 1), (16, 2), (16, 4), (32, 4), (64, 8)]
 # elements of a row at a time, warps
 CANDIDATES = [(4096, 2), (4096, 4), (4096, 8), (8192, 4), (8192, 8), (16384, 8), (16384, 16),
               (32768, 16), (32768, 32)]
@@ -70,15 +72,16 @@ def row_case(op, rows, n):
                      "rms_norm": lambda: ty.ops.rms_norm(x, weight, y, eps=1e-6),
                      "layer_norm": lambda: ty.ops.layer_norm(x, y, weight, bias, eps=1e-6)}[op],
              "torch": lambda: expected(x)}
-    for block, warps in CANDIDATES:
-        if block > max(4096, n):
-            continue
-        tile = dict(BLOCK=block, ONCE=n <= block, WHOLE=n % block == 0, num_warps=warps)
-        calls[f"{block}x{warps}"] = {
-            "softmax": lambda t=tile: softmax[(rows,)](x, y, n, n, n, **t),
-            "rms_norm": lambda t=tile: rms_norm[(rows,)](x, weight, y, n, n, n, 1e-6, **t),
-            "layer_norm": lambda t=tile: layer_norm[(rows,)](x, weight, bias, y, n, n, n, 1e-6, **t),
-        }[op]
+    tiles = [(1, block, warps) for block, warps in CANDIDATES if block <= max(4096, n)] \
+        if n > 2048 else [(at_once, n, warps) for at_once, warps in SHORT]
+    for at_once, block, warps in tiles:
+        grid, sizes = (ty.cdiv(rows, at_once),), (rows, n, n, n)
+        tile = dict(ROWS=at_once, BLOCK=block, ONCE=n <= block, WHOLE=n % block == 0, num_warps=warps)
+        calls[f"{at_once}x{block}x{warps}"] = {
+            "softmax": lambda g=grid, s=sizes, t=tile: softmax[g](x, y, *s, **t),
+            "rms_norm": lambda g=grid, s=sizes, t=tile: rms_norm[g](x, weight, y, *s, 1e-6, **t),
+            "layer_norm": lambda g=grid, s=sizes, t=tile: layer_norm[g](x, weight, bias, y, *s, 1e-6,
+                                                                        **t)}[op]
     return Case(op, (rows, n), 2 * x.numel() * 2, calls, y,
                 lambda: relative(y[:64], expected(x[:64].double())))
 
@@ -167,7 +170,7 @@ def cases(wanted):
         for op in ROWS:
             if op in wanted:
                 yield lambda op=op, rows=rows, n=n: row_case(op, rows, n)
-        if "swiglu" in wanted:
+        if "swiglu" in wanted and n >= 1024:
             yield lambda rows=rows, n=n: swiglu_case(rows, n)
     for shape in ROPE_SHAPES if "rope" in wanted else []:
         for interleaved in (False, True):

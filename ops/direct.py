@@ -44,27 +44,24 @@ def matmul(a, b, c, tile=(32, 32, 32), group_m=4):
         GROUP_M=group_m, ACC=accumulator(a.dtype))
 
 
-def row_tile(n: int) -> dict:
-    """How the operators on rows walk over N elements."""
-    return dict(BLOCK=block(n), ONCE=n <= block(n), WHOLE=n % block(n) == 0)
-
-
-def softmax(x, y):
+def _on_rows(kernel, arrays, x, y, at_once, *options):
+    """Launches one of the kernels that give each instance `at_once` rows."""
     rows, n = x.shape
-    kernels("softmax").softmax[(rows,)](x, y, n, x.strides[0] // x.itemsize,
-                                        y.strides[0] // y.itemsize, **row_tile(n))
+    kernel[(ty.cdiv(rows, at_once),)](*arrays, rows, n, _steps(x)[0], _steps(y)[0], *options,
+                                      ROWS=at_once, BLOCK=block(n), ONCE=n <= block(n),
+                                      WHOLE=n % block(n) == 0)
 
 
-def rms_norm(x, weight, y, eps=1e-6):
-    rows, n = x.shape
-    kernels("rms_norm").rms_norm[(rows,)](x, weight, y, n, x.strides[0] // x.itemsize,
-                                          y.strides[0] // y.itemsize, eps, **row_tile(n))
+def softmax(x, y, at_once=1):
+    _on_rows(kernels("softmax").softmax, (x, y), x, y, at_once)
 
 
-def layer_norm(x, weight, bias, y, eps=1e-5):
-    rows, n = x.shape
-    kernels("layer_norm").layer_norm[(rows,)](x, weight, bias, y, n, x.strides[0] // x.itemsize,
-                                              y.strides[0] // y.itemsize, eps, **row_tile(n))
+def rms_norm(x, weight, y, eps=1e-6, at_once=1):
+    _on_rows(kernels("rms_norm").rms_norm, (x, weight, y), x, y, at_once, eps)
+
+
+def layer_norm(x, weight, bias, y, eps=1e-5, at_once=1):
+    _on_rows(kernels("layer_norm").layer_norm, (x, weight, bias, y), x, y, at_once, eps)
 
 
 def attention(q, k, v, out, mask=None, causal=False, scale=None, tile=(16, 16)):

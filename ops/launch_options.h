@@ -14,13 +14,14 @@ inline bool hasWarps(const tilery_device_properties &device) { return device.sha
 const tilery_options *launchOptions(const tilery_device_properties &device, int64_t warps,
                                     int64_t stages = 3);
 
-/// How an instance walks over a row of N elements.
+/// How instances walk over M rows of N elements.
 struct RowTile {
+  int64_t rows;  ///< of an instance
   int64_t block; ///< elements at a time
   bool once;     ///< they are a whole row
   bool whole;    ///< rows are multiples of it: nothing is masked
   const tilery_options *options;
 };
-RowTile chooseRowTile(const Call &call, int64_t n);
+RowTile chooseRowTile(const Call &call, int64_t m, int64_t n);
 
 } // namespace tilery::ops

@@ -7,34 +7,38 @@ import tilery.language as tl
 
 
 @ty.jit
-def store_normed(values, weight, bias, place, at, inside):
-    """Scales, shifts and stores values that have mean 0 and variance 1."""
+def adjusted(values, weight, bias, at, known):
+    """Scales and shifts rows of values that have mean 0 and variance 1."""
     if weight is not None:
-        values = values * tl.load(weight + at, mask=inside, other=0.0).to(tl.float32)
+        values = values * tl.load(weight + at, mask=known, other=0.0).to(tl.float32)[None, :]
     if bias is not None:
-        values = values + tl.load(bias + at, mask=inside, other=0.0).to(tl.float32)
-    tl.store(place + at, values, mask=inside)
+        values = values + tl.load(bias + at, mask=known, other=0.0).to(tl.float32)[None, :]
+    return values
 
 
 @ty.jit
-def layer_norm(x, weight, bias, y, N, stride_x, stride_y, eps, BLOCK: tl.constexpr,
-               ONCE: tl.constexpr, WHOLE: tl.constexpr):
-    """y[row] = (x[row] - mean) / sqrt(var + eps) * weight + bias; one row an instance.
+def layer_norm(x, weight, bias, y, M, N, stride_x, stride_y, eps, ROWS: tl.constexpr,
+               BLOCK: tl.constexpr, ONCE: tl.constexpr, WHOLE: tl.constexpr):
+    """y[row] = (x[row] - mean) / sqrt(var + eps) * weight + bias; ROWS rows an instance.
 
-    Rows have N elements and are `stride_*` elements apart. The variance is that of differences
+    The M rows have N elements and are `stride_*` elements apart. The variance is that of differences
     from the mean, in float32, so that a large mean does not cancel it. `weight` and `bias` may
-    be None. ONCE: N is at most BLOCK, and a row is read once. WHOLE: N is a multiple of BLOCK, so
-    nothing is masked.
+    be None. ONCE: N is at most BLOCK, and a row is read once; of longer ones an instance has one.
+    WHOLE: N is a multiple of BLOCK, so no lane is masked.
     """
     row = tl.program_id(0).to(tl.int64)
     lanes = tl.arange(0, BLOCK)
     if ONCE:
-        inside = (lanes < N) | WHOLE
-        v = tl.load(x + row * stride_x + lanes, mask=inside, other=0.0).to(tl.float32)
-        mean = tl.sum(v, axis=0) / N
-        delta = tl.where(inside, v - mean, 0.0)
-        scale = tl.rsqrt(tl.sum(delta * delta, axis=0) / N + eps)
-        store_normed(delta * scale, weight, bias, y + row * stride_y, lanes, inside)
+        rows = row * ROWS + tl.arange(0, ROWS)
+        known = (lanes < N) | WHOLE
+        inside = ((rows < M) | (ROWS == 1))[:, None] & known[None, :]
+        v = tl.load(x + rows[:, None] * stride_x + lanes[None, :], mask=inside, other=0.0)
+        v = v.to(tl.float32)
+        mean = tl.sum(v, axis=1) / N
+        delta = tl.where(known[None, :], v - mean[:, None], 0.0)
+        scale = tl.rsqrt(tl.sum(delta * delta, axis=1) / N + eps)
+        tl.store(y + rows[:, None] * stride_y + lanes[None, :],
+                 adjusted(delta * scale[:, None], weight, bias, lanes, known), mask=inside)
     else:
         sums = tl.zeros((BLOCK,), dtype=tl.float32)
         for start in range(0, N, BLOCK):
@@ -54,4 +58,5 @@ def layer_norm(x, weight, bias, y, N, stride_x, stride_y, eps, BLOCK: tl.constex
             at = start + lanes
             inside = (at < N) | WHOLE
             v = tl.load(x + row * stride_x + at, mask=inside, other=0.0).to(tl.float32)
-            store_normed((v - mean) * scale, weight, bias, y + row * stride_y, at, inside)
+            values = adjusted(((v - mean) * scale)[None, :], weight, bias, at, inside)
+            tl.store(y + row * stride_y + at[None, :], values, mask=inside[None, :])

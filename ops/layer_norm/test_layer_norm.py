@@ -31,6 +31,15 @@ def test_layer_norm(backend, dtype, weight_type, rows, n):
                                    else 1e-5, atol={"fp32": 1e-5, "fp16": 4e-3, "bf16": 3e-2}[dtype])
 
 
+@pytest.mark.parametrize("at_once,rows,n", [(4, 9, 16), (2, 3, 100)])
+def test_several_rows_an_instance(backend, at_once, rows, n):
+    rng = np.random.default_rng(n)
+    x, weight, bias = (random_array(rng, shape) for shape in ((rows, n), (n,), (n,)))
+    y = np.zeros_like(x)
+    direct.layer_norm(x, weight, bias, y, at_once=at_once)
+    np.testing.assert_allclose(y, reference(x, weight, bias), rtol=1e-5, atol=1e-5)
+
+
 def test_without_weight_and_bias(backend):
     x = np.random.default_rng(1).standard_normal((3, 100)).astype(np.float32)
     y = np.zeros_like(x)

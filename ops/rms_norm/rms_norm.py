@@ -7,22 +7,26 @@ import tilery.language as tl
 
 
 @ty.jit
-def rms_norm(x, weight, y, N, stride_x, stride_y, eps, BLOCK: tl.constexpr,
-             ONCE: tl.constexpr, WHOLE: tl.constexpr):
-    """y[row] = x[row] / sqrt(mean(x[row]^2) + eps) * weight; one row an instance.
+def rms_norm(x, weight, y, M, N, stride_x, stride_y, eps, ROWS: tl.constexpr,
+             BLOCK: tl.constexpr, ONCE: tl.constexpr, WHOLE: tl.constexpr):
+    """y[row] = x[row] / sqrt(mean(x[row]^2) + eps) * weight; ROWS rows an instance.
 
-    Rows have N elements and are `stride_*` elements apart. Everything is computed in float32
-    and rounded once, when it is stored. ONCE: N is at most BLOCK, and a row is read
-    once. WHOLE: N is a multiple of BLOCK, so nothing is masked.
+    The M rows have N elements and are `stride_*` elements apart. Everything is computed in float32
+    and rounded once, when it is stored. ONCE: N is at most BLOCK, and a row is read once; of longer
+    ones an instance has one. WHOLE: N is a multiple of BLOCK, so no lane is masked.
     """
     row = tl.program_id(0).to(tl.int64)
     lanes = tl.arange(0, BLOCK)
     if ONCE:
-        inside = (lanes < N) | WHOLE
-        v = tl.load(x + row * stride_x + lanes, mask=inside, other=0.0).to(tl.float32)
-        scale = tl.rsqrt(tl.sum(v * v, axis=0) / N + eps)
-        w = tl.load(weight + lanes, mask=inside, other=0.0).to(tl.float32)
-        tl.store(y + row * stride_y + lanes, v * scale * w, mask=inside)
+        rows = row * ROWS + tl.arange(0, ROWS)
+        known = (lanes < N) | WHOLE
+        inside = ((rows < M) | (ROWS == 1))[:, None] & known[None, :]
+        v = tl.load(x + rows[:, None] * stride_x + lanes[None, :], mask=inside, other=0.0)
+        v = v.to(tl.float32)
+        scale = tl.rsqrt(tl.sum(v * v, axis=1) / N + eps)
+        w = tl.load(weight + lanes, mask=known, other=0.0).to(tl.float32)
+        tl.store(y + rows[:, None] * stride_y + lanes[None, :], v * scale[:, None] * w[None, :],
+                 mask=inside)
     else:
         squares = tl.zeros((BLOCK,), dtype=tl.float32)
         for start in range(0, N, BLOCK):

@@ -16,23 +16,26 @@ def power(v, shift):
 
 
 @ty.jit
-def softmax(x, y, N, stride_x, stride_y, BLOCK: tl.constexpr, ONCE: tl.constexpr,
-            WHOLE: tl.constexpr):
-    """y[row] = softmax(x[row]) for rows of N elements; one row an instance, grid (rows,).
+def softmax(x, y, M, N, stride_x, stride_y, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+            ONCE: tl.constexpr, WHOLE: tl.constexpr):
+    """y[row] = softmax(x[row]) for M rows of N elements; ROWS rows an instance, grid (M / ROWS,).
 
-    ONCE: N is at most BLOCK, and a row is read once. A longer one is read twice: once for its
-    maximum and sum together, once to write the result. WHOLE: N is a multiple of BLOCK, so nothing
-    is masked.
+    ONCE: N is at most BLOCK, and a row is read once. A longer one, of which an instance has one, is
+    read twice: once for its maximum and sum together, once to write the result. WHOLE: N is a
+    multiple of BLOCK, so no lane is masked.
     A row of -inf gives nan, as the definition does.
     """
     row = tl.program_id(0).to(tl.int64)
     lanes = tl.arange(0, BLOCK)
     if ONCE:
-        inside = (lanes < N) | WHOLE
-        v = tl.load(x + row * stride_x + lanes, mask=inside, other=float("-inf")).to(tl.float32)
-        peak = tl.max(v, axis=0)
-        weights = power(v, tl.where(peak == float("-inf"), 0.0, peak))
-        tl.store(y + row * stride_y + lanes, weights * (1.0 / tl.sum(weights, axis=0)), mask=inside)
+        rows = row * ROWS + tl.arange(0, ROWS)
+        inside = ((rows < M) | (ROWS == 1))[:, None] & ((lanes < N) | WHOLE)[None, :]
+        v = tl.load(x + rows[:, None] * stride_x + lanes[None, :], mask=inside, other=float("-inf"))
+        v = v.to(tl.float32)
+        peak = tl.max(v, axis=1)
+        weights = power(v, tl.where(peak == float("-inf"), 0.0, peak)[:, None])
+        scale = 1.0 / tl.sum(weights, axis=1)
+        tl.store(y + rows[:, None] * stride_y + lanes[None, :], weights * scale[:, None], mask=inside)
     else:
         highest = float("-inf")
         total = 0.0

@@ -24,6 +24,15 @@ def test_softmax(backend, dtype, rows, n):
     assert_close(y, reference(x))
 
 
+@pytest.mark.parametrize("at_once,rows,n", [(4, 9, 16), (2, 3, 100), (8, 3, 1024)])
+def test_several_rows_an_instance(backend, at_once, rows, n):
+    x = random_array(np.random.default_rng(n), (rows, n), "bf16")
+    y = np.zeros((rows + 1, n), x.dtype)[:rows]
+    direct.softmax(x, y, at_once)
+    assert_close(y, reference(x))
+    assert not y.base[rows:].any()
+
+
 def test_infinities(backend):
     x = np.random.default_rng(1).standard_normal((3, 1500)).astype(np.float32)
     x[0, :1100] = -np.inf  # the whole first block

@@ -20,15 +20,17 @@ def launches(code: str) -> list[str]:
     return fake(SHOW + code).splitlines()
 
 
-@pytest.mark.parametrize("n,threads", [(100, 32), (4096, 128), (8192, 256), (32768, 1024), (50000, 256)])
-def test_rows(n, threads):
+@pytest.mark.parametrize("rows,n,threads,instances", [
+    (3, 100, 32, 3), (3, 4096, 128, 3), (3, 8192, 256, 3), (3, 32768, 1024, 3), (3, 50000, 256, 3),
+    (100_000, 128, 128, 3125), (3000, 128, 32, 750), (5000, 2048, 128, 2500)])
+def test_rows(rows, n, threads, instances):
     assert launches(f'''
-        x, weight, y = arrays((3, {n}), {n}, (3, {n}))
+        x, weight, y = arrays(({rows}, {n}), {n}, ({rows}, {n}))
         ty.ops.softmax(x, y)
         ty.ops.rms_norm(x, weight, y)
         ty.ops.layer_norm(x, y)
         show(3)
-    ''') == [f"{name} {threads} 3 1 1" for name in ("softmax", "rms_norm", "layer_norm")]
+    ''') == [f"{name} {threads} {instances} 1 1" for name in ("softmax", "rms_norm", "layer_norm")]
 
 
 def test_attention():
