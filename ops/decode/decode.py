@@ -123,12 +123,13 @@ def combine(partial, out, splits, kv_heads, HEAD, stride_ob, stride_oh, stride_o
     known = split < splits
     at = split * rows + pair.to(tl.int64) * (GROUP * TOKENS) + row
     peaks = partial + splits * rows * HEAD
+    # All loads first: the kernel is as long as their latency.
     peak = tl.load(peaks + at, mask=known, other=float("-inf"))
-    highest = tl.max(peak, axis=0)
-    weights = tl.exp2(peak - tl.where(highest == float("-inf"), 0.0, highest))
     totals = tl.load(peaks + splits * rows + at, mask=known, other=0.0)
     sums = tl.load(partial + at[:, None] * HEAD + dims[None, :],
                    mask=known[:, None] & (dims < HEAD)[None, :], other=0.0)
+    highest = tl.max(peak, axis=0)
+    weights = tl.exp2(peak - tl.where(highest == float("-inf"), 0.0, highest))
     total = tl.sum(weights * totals, axis=0)
     acc = tl.sum(weights[:, None] * sums, axis=0)
     head = pair % kv_heads * GROUP + row // TOKENS

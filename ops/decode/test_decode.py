@@ -113,6 +113,15 @@ def test_host(host, dtype, head, keys, splits):
     check(q, k, v, out, lengths)
 
 
+@pytest.mark.parametrize("tokens,causal", [(1, False), (4, True)])
+def test_host_with_more_sequences_than_processors(host, tokens, causal):
+    lengths = (np.arange(41) * 37 % 301).astype(np.int32)
+    q, k, v, out = data("bf16", 41, kv_heads=4, group=2, tokens=tokens, head=64, keys=300,
+                        lengths=lengths)
+    ty.ops.decode(q, k, v, out, lengths, causal=causal)
+    check(q, k, v, out, lengths, causal)
+
+
 @pytest.mark.parametrize("tokens", [1, 3])
 def test_host_without_lengths_and_workspace(host, tokens):
     q, k, v, out = data("bf16", tokens=tokens, head=64, keys=200)
