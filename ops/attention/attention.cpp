@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
-// Host side of attention: q, k, v, out [batch, heads, tokens, head dimension],
-// optional mask.
+// Host side of attention: q, k, v, out [batch, heads, tokens, head dimension], optional mask.
 #include "ops/kernels.h"
 #include "ops/launch_options.h"
 #include "ops/registry.h"
@@ -40,9 +39,8 @@ struct Tiles {
   const tilery_options *options;
 };
 
-// Matrix units that read shared memory on their own take 64 rows or more of
-// halves, and want two steps of keys and values beside the queries. A mask of
-// its own for each score takes registers.
+// Matrix units that read shared memory on their own take 64 rows or more of halves, and want two
+// steps of keys and values beside the queries. A mask of its own for each score takes registers.
 Tiles chooseTiles(const Call &call, int64_t tokens, int64_t keys, int64_t head, bool isMasked) {
   constexpr int64_t twoSteps = 192 << 10;
   tilery_device_properties device = call.device();

@@ -73,7 +73,7 @@ static Shape shapeOf(const Call &call) {
     call.fail(std::to_string(s.rows()) + " queries share a head of the cache (" +
               std::to_string(s.heads / s.kvHeads) + " heads of " + std::to_string(s.tokens) +
               " tokens), at most " + std::to_string(mostRows) + " can; use attention");
-  if (s.keys > std::numeric_limits<int32_t>::max() / 2)
+  if (s.keys > int64_t(1) << 30) // so that int32 holds where tiles end
     call.fail("'k' has " + std::to_string(s.keys) + " keys, at most 2^30 can be numbered");
   checkLengths(call, s.batch);
   return s;
