@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
-// The disk cache: one file a kernel, a JSON line with its description, then the object; for a GPU a
-// second one with the machine code that the driver made of it.
+// The disk cache: one file a kernel, a JSON line with its description, then the object (for a GPU
+// the assembly text, whose machine code the driver keeps).
 #include "capi/kernel_cache.h"
 
 #include "capi/bindings.h"
@@ -197,20 +197,6 @@ std::optional<CompiledCode> capi::loadCached(const std::string &key) {
 
 void capi::storeCached(const std::string &key, const CompiledCode &code) {
   writeEntry(pathOf(key), describeKernelInfo(code.kernels.at(0)), code.object);
-}
-
-std::string capi::machineCodeKey(const std::string &key, const std::string &binaryTag) {
-  return llvm::toHex(llvm::SHA256::hash(llvm::arrayRefFromStringRef(key + " " + binaryTag)), true)
-      .substr(0, 40);
-}
-
-std::optional<std::string> capi::loadMachineCode(const std::string &key) {
-  std::optional<Entry> entry = readEntry(pathOf(key));
-  return entry ? std::optional(std::move(entry->bytes)) : std::nullopt;
-}
-
-void capi::storeMachineCode(const std::string &key, const std::string &code) {
-  writeEntry(pathOf(key), {}, code);
 }
 
 static std::string describeCache() {

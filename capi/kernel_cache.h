@@ -22,9 +22,4 @@ std::optional<CompiledCode> loadCached(const std::string &key);
 /// written is one warning, not an error.
 void storeCached(const std::string &key, const CompiledCode &code);
 
-/// Machine code that a driver made of the object `key`; `binaryTag` says what it is good for.
-std::string machineCodeKey(const std::string &key, const std::string &binaryTag);
-std::optional<std::string> loadMachineCode(const std::string &key);
-void storeMachineCode(const std::string &key, const std::string &code);
-
 } // namespace tilery::capi

@@ -3,7 +3,6 @@
 // From a GPU kernel's assembly text and description to a loaded kernel.
 #include "capi/load_device.h"
 
-#include "capi/kernel_cache.h"
 #include "runtime/base/error.h"
 #include "runtime/launch/device_kernel.h"
 
@@ -62,13 +61,7 @@ static rt::DeviceCode describe(const KernelInfo &info) {
 }
 
 void capi::loadOnDevice(rt::KernelImage &image, rt::hal::DeviceRef where,
-                        const CompiledCode &code, const std::string &key) {
-  std::string binaryKey = machineCodeKey(key, where.driver->properties(where.device).binaryTag);
-  std::optional<std::string> binary = loadMachineCode(binaryKey);
-  if (!binary) {
-    binary = where.driver->assemble(where.device, code.object, image.name);
-    storeMachineCode(binaryKey, *binary);
-  }
+                        const CompiledCode &code) {
   image.device =
-      &rt::DeviceKernel::load(where, image, describe(code.kernels.at(0)), *binary);
+      &rt::DeviceKernel::load(where, image, describe(code.kernels.at(0)), code.object);
 }

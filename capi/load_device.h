@@ -1,18 +1,15 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
-// Compiled kernels on devices: assembling, the cache of machine code, loading.
+// Compiled kernels on devices.
 #pragma once
 
 #include "compiler/Target/Target.h"
 #include "runtime/hal/driver.h"
 #include "runtime/launch/kernel_image.h"
 
-#include <string>
-
 namespace tilery::capi {
 
-/// Sets image.device. `key` is the key of `code` in the disk cache.
-void loadOnDevice(rt::KernelImage &image, rt::hal::DeviceRef where, const CompiledCode &code,
-                  const std::string &key);
+/// Sets image.device.
+void loadOnDevice(rt::KernelImage &image, rt::hal::DeviceRef where, const CompiledCode &code);
 
 } // namespace tilery::capi

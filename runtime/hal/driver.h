@@ -4,7 +4,7 @@
 // program instances. One folder below this one implements it for each vendor.
 //
 // A driver either runs functions of this process (`run`; the host's processor), or loads code and
-// launches it (`assemble` to `launch`). Calls raise rt::Error; they may come from any thread.
+// launches it (`load` to `launch`). Calls raise rt::Error; they may come from any thread.
 #pragma once
 
 #include "tilery/kernel_abi.h"
@@ -30,8 +30,6 @@ struct DeviceProperties {
   int64_t memoryBytes = 0;
   /// Fast memory that one program instance can have at most.
   int64_t sharedBytes = 0;
-  /// Which machine code is good here: part of the key of assembled code.
-  std::string binaryTag;
 };
 
 /// An order of work on one device; null is the device's default one.
@@ -146,9 +144,8 @@ public:
   /// Runs all instances of `num_programs`, x fastest; returns when they have finished.
   virtual void run(const GridRun &grid);
 
-  /// Machine code of assembly text; `kernel` names it in errors.
-  virtual std::string assemble(int device, std::string_view text, const std::string &kernel);
-  /// The entry `name` of machine code. Lives as long as the process when the caller lets it.
+  /// The entry `name` of what the device's target emits, assembly text or machine code. Lives as
+  /// long as the process when the caller lets it.
   virtual LoadedKernel *load(int device, std::string_view code, const std::string &name,
                              const KernelShape &shape);
   virtual void unload(LoadedKernel *kernel);

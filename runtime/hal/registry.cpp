@@ -99,9 +99,6 @@ void Driver::refuse(const char *what) const {
 }
 
 void Driver::run(const GridRun &) { refuse("run functions of this process"); }
-std::string Driver::assemble(int, std::string_view, const std::string &) {
-  refuse("assemble code");
-}
 LoadedKernel *Driver::load(int, std::string_view, const std::string &, const KernelShape &) {
   refuse("load code");
 }

@@ -38,13 +38,13 @@ static void noteUse(hal::DeviceRef where) {
 }
 
 DeviceKernel &DeviceKernel::load(hal::DeviceRef where, const KernelImage &image, DeviceCode code,
-                                 std::string_view machineCode) {
+                                 std::string_view text) {
   if (code.maps.size() > MaxMaps)
     raise(TILERY_INTERNAL_ERROR, "kernel '{}' needs {} tensor maps, at most {} are possible; this "
                                  "is a bug in tilery",
           image.name, code.maps.size(), MaxMaps);
   hal::LoadedKernel *loaded =
-      where.driver->load(where.device, machineCode, image.name, code.shape);
+      where.driver->load(where.device, text, image.name, code.shape);
   noteUse(where);
   return *new DeviceKernel(where, image, std::move(code), loaded);
 }

@@ -27,9 +27,9 @@ struct DeviceCode {
 
 class DeviceKernel {
 public:
-  /// Loads machine code; belongs to the process.
+  /// Loads what the target emitted; belongs to the process.
   static DeviceKernel &load(hal::DeviceRef where, const KernelImage &image, DeviceCode code,
-                            std::string_view machineCode);
+                            std::string_view text);
 
   static constexpr size_t MaxMaps = 16;
   void fillMaps(const uint64_t *arguments, hal::TensorMap *maps);

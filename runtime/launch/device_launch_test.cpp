@@ -61,8 +61,7 @@ protected:
                         {"n", KernelParameter::Kind::Scalar, "i32"}};
     if (code.shape.threads == 1)
       code.shape.threads = 128;
-    std::string machineCode = where.driver->assemble(where.device, text, name);
-    image.device = &DeviceKernel::load(where, image, code, machineCode);
+    image.device = &DeviceKernel::load(where, image, code, text);
     return image;
   }
   KernelImage loadFailing(const std::string &name) {

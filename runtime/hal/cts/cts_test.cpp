@@ -240,11 +240,10 @@ TEST_P(Run, EmptyGrid) {
   EXPECT_TRUE(visits.order.empty());
 }
 
-/// The kernel of kernel_texts.h, assembled and loaded.
+/// The kernel of kernel_texts.h, loaded.
 struct Counter {
   explicit Counter(Driver &driver, KernelShape shape = {32, 0, {1, 1, 1}})
-      : driver(driver), code(driver.assemble(0, countingKernel(driver.name()), "cts_count")),
-        kernel(driver.load(0, code, "cts_count", shape)) {}
+      : driver(driver), kernel(driver.load(0, countingKernel(driver.name()), "cts_count", shape)) {}
   ~Counter() { driver.unload(kernel); }
 
   void launch(void *out, uint64_t first, std::array<uint32_t, 3> grid, Stream stream) {
@@ -252,7 +251,6 @@ struct Counter {
     driver.launch({kernel, grid, parameters, stream});
   }
   Driver &driver;
-  std::string code;
   LoadedKernel *kernel;
 };
 
@@ -272,9 +270,10 @@ TEST_P(Code, LaunchesEachInstanceWithItsParameters) {
   driver.release(memory, host.size() * 4);
 }
 
-TEST_P(Code, MachineCodeLoadsAgain) {
-  std::string code = Counter(driver).code;
-  LoadedKernel *kernel = driver.load(0, code, "cts_count", {64, 0, {1, 1, 1}});
+TEST_P(Code, LoadsAgain) {
+  Counter first(driver);
+  LoadedKernel *kernel =
+      driver.load(0, countingKernel(driver.name()), "cts_count", {64, 0, {1, 1, 1}});
   driver.unload(kernel);
   driver.unload(nullptr);
 }
@@ -301,7 +300,7 @@ TEST_P(Code, SaysHowManyInstancesAreResident) {
 
 TEST_P(Code, TextThatDoesNotAssembleIsAnError) {
   try {
-    driver.assemble(0, "nonsense", "broken");
+    driver.load(0, "nonsense", "broken", {});
     FAIL();
   } catch (const Error &error) {
     EXPECT_EQ(error.kind, TILERY_INTERNAL_ERROR);
@@ -310,8 +309,7 @@ TEST_P(Code, TextThatDoesNotAssembleIsAnError) {
 }
 
 TEST_P(Code, ASecondNameIsAnError) {
-  std::string code = Counter(driver).code;
-  EXPECT_THROW(driver.load(0, code, "absent", {}), Error);
+  EXPECT_THROW(driver.load(0, countingKernel(driver.name()), "absent", {}), Error);
 }
 
 // A rank's grid may wait for a grid that another rank has yet to launch (Driver::holdMemory). What a
@@ -319,8 +317,8 @@ TEST_P(Code, ASecondNameIsAnError) {
 TEST_P(Code, OtherWorkGoesOnBesideAGridThatWaits) {
   constexpr uint64_t LimitNs = 1'500'000'000;
   constexpr double Most = 0.5;
-  LoadedKernel *spin = driver.load(
-      0, driver.assemble(0, spinningKernel(driver.name()), "cts_spin"), "cts_spin", {32, 0, {1, 1, 1}});
+  LoadedKernel *spin =
+      driver.load(0, spinningKernel(driver.name()), "cts_spin", {32, 0, {1, 1, 1}});
   Counter counter(driver);
   Stream waiting = driver.createStream(0), other = driver.createStream(0);
   driver.destroyStream(0, driver.createStream(0));
@@ -357,7 +355,9 @@ TEST_P(Code, OtherWorkGoesOnBesideAGridThatWaits) {
     EXPECT_LT(taken, Most) << what;
   LoadedKernel *again = nullptr;
   std::pair<const char *, double> measured[] = {
-      {"loading", seconds([&] { again = driver.load(0, counter.code, "cts_count", {}); })},
+      {"loading", seconds([&] {
+         again = driver.load(0, countingKernel(driver.name()), "cts_count", {});
+       })},
       {"large allocation", seconds([&] { driver.release(driver.allocate(64 << 20), 64 << 20); })},
       {"shared allocation", seconds([&] { driver.releaseShared(driver.allocateShared(4 << 20), 4 << 20); })},
       {"host allocation", seconds([&] { driver.allocateHost(4096); })}};

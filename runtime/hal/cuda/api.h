@@ -17,7 +17,7 @@ namespace tilery::rt::hal::cuda {
 using Result = int;
 using Device = int;
 using Address = uint64_t; // CUdeviceptr
-using Handle = void *;    // of contexts, modules, functions, streams, events, linkers
+using Handle = void *;    // of contexts, modules, functions, streams, events
 
 inline Address addressOf(const void *pointer) { return reinterpret_cast<Address>(pointer); }
 
@@ -51,7 +51,6 @@ enum JitOption {
   ErrorLogBytes = 6,
   LogVerbose = 12,
 };
-inline constexpr int JitInputPtx = 1;
 inline constexpr unsigned StreamNonBlocking = 1;
 inline constexpr unsigned MemAttachGlobal = 1;
 inline constexpr unsigned HostPortable = 1, HostMapped = 2;
@@ -110,12 +109,8 @@ static_assert(sizeof(LaunchConfig) == 56);
   CALL(eventDestroy, cuEventDestroy_v2, (Handle))                                                 \
   CALL(eventRecord, cuEventRecord, (Handle, Handle))                                              \
   CALL(eventElapsedTime, cuEventElapsedTime, (float *, Handle, Handle))                           \
-  CALL(linkCreate, cuLinkCreate_v2, (unsigned, int *, void **, Handle *))                         \
-  CALL(linkAddData, cuLinkAddData_v2,                                                             \
-       (Handle, int, void *, size_t, const char *, unsigned, int *, void **))                     \
-  CALL(linkComplete, cuLinkComplete, (Handle, void **, size_t *))                                 \
-  CALL(linkDestroy, cuLinkDestroy, (Handle))                                                      \
-  CALL(moduleLoadData, cuModuleLoadData, (Handle *, const void *))                                \
+  CALL(moduleLoadDataEx, cuModuleLoadDataEx,                                                      \
+       (Handle *, const void *, unsigned, int *, void **))                                        \
   CALL(moduleUnload, cuModuleUnload, (Handle))                                                    \
   CALL(moduleGetFunction, cuModuleGetFunction, (Handle *, Handle, const char *))                  \
   CALL(functionSetAttribute, cuFuncSetAttribute, (Handle, int, int))                              \

@@ -23,40 +23,22 @@ static const char *keepName(const std::string &name) {
 }
 
 namespace {
-/// A linker with logs; options are passed as the driver wants them, numbers as pointers.
-class Linker {
+/// What the driver says while it makes machine code; options are passed as the driver wants them,
+/// numbers as pointers.
+class JitLog {
 public:
-  Linker() {
-    check(api().linkCreate(5, options, values, &handle), "cuLinkCreate");
-  }
-  ~Linker() { api().linkDestroy(handle); }
-  Linker(const Linker &) = delete;
-
-  Result add(std::string_view text, const char *name) {
-    // The driver reads to the terminator.
-    std::string terminated(text);
-    return api().linkAddData(handle, JitInputPtx, terminated.data(), terminated.size() + 1, name,
-                             0, nullptr, nullptr);
-  }
-  Result complete(std::string &code) {
-    void *image = nullptr;
-    size_t bytes = 0;
-    Result result = api().linkComplete(handle, &image, &bytes);
-    if (result == Success)
-      code.assign(static_cast<const char *>(image), bytes);
-    return result;
-  }
   std::string errors() const { return errorLog; }
   std::string notes() const { return infoLog; }
 
 private:
   static constexpr size_t LogBytes = 8192;
   char infoLog[LogBytes] = "", errorLog[LogBytes] = "";
+
+public:
   int options[5] = {InfoLog, InfoLogBytes, ErrorLog, ErrorLogBytes, LogVerbose};
   void *values[5] = {infoLog, reinterpret_cast<void *>(LogBytes), errorLog,
                      reinterpret_cast<void *>(LogBytes),
                      reinterpret_cast<void *>(uintptr_t(logEnabled(LogLevel::Debug)))};
-  Handle handle = nullptr;
 };
 } // namespace
 
@@ -73,20 +55,21 @@ private:
         device.target, describe(result), said);
 }
 
-std::string CudaDriver::assemble(int device, std::string_view text, const std::string &kernel) {
-  DeviceState &state = opened(device);
-  Scope scope(state.context);
-  RelaxedCapture relaxed;
-  auto linker = std::make_unique<Linker>();
-  std::string code;
-  Result result = linker->add(text, (kernel + ".ptx").c_str());
-  if (result == Success)
-    result = linker->complete(code);
+// The whole module at once, not through the driver's linker (cuLinkAddData), although that one would
+// hand out the machine code for our own cache: its assembler allows for functions of other modules,
+// ignores setmaxnreg and runs wgmma one by one. The driver keeps machine code in a cache of its own.
+static Handle loadModule(std::string_view code, const std::string &name,
+                         const DeviceProperties &device) {
+  std::string terminated(code); // the driver reads to the terminator
+  auto said = std::make_unique<JitLog>();
+  Handle module = nullptr;
+  Result result =
+      api().moduleLoadDataEx(&module, terminated.data(), 5, said->options, said->values);
   if (result != Success)
-    failAssembly(result, kernel, linker->errors(), state.properties);
-  if (std::string notes = linker->notes(); !notes.empty())
-    log(LogLevel::Debug, fmt::format("kernel '{}': {}", kernel, notes));
-  return code;
+    failAssembly(result, name, said->errors(), device);
+  if (std::string notes = said->notes(); !notes.empty())
+    log(LogLevel::Debug, fmt::format("kernel '{}': {}", name, notes));
+  return module;
 }
 
 static void allowShared(const CudaKernel &kernel, const DeviceProperties &device) {
@@ -126,8 +109,7 @@ LoadedKernel *CudaDriver::load(int device, std::string_view code, const std::str
   kernel->context = state.context;
   kernel->name = keepName(name);
   kernel->shape = shape;
-  std::string aligned(code);
-  check(api().moduleLoadData(&kernel->module, aligned.data()), "cuModuleLoadData", name);
+  kernel->module = loadModule(code, name, state.properties);
   try {
     check(api().moduleGetFunction(&kernel->function, kernel->module, name.c_str()),
           "cuModuleGetFunction", name);

@@ -52,7 +52,6 @@ static void describeDevice(DeviceState &state, Device device) {
   known.processors = attribute(MultiprocessorCount, device);
   known.memoryBytes = int64_t(memory);
   known.sharedBytes = attribute(MaxSharedBytesPerBlock, device);
-  known.binaryTag = fmt::format("cuda {} sm_{}{}", api().driverVersion, major, minor);
   state.concurrentManaged = attribute(ConcurrentManagedAccess, device) != 0;
   state.hasClusters = attribute(ClusterLaunch, device) != 0;
 }

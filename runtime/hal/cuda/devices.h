@@ -123,7 +123,6 @@ public:
   void waitFor(Event event, int device, Stream stream) override;
   double milliseconds(Event begin, Event end) override;
 
-  std::string assemble(int device, std::string_view text, const std::string &kernel) override;
   LoadedKernel *load(int device, std::string_view code, const std::string &name,
                      const KernelShape &shape) override;
   void unload(LoadedKernel *kernel) override;

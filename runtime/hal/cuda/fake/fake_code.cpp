@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
-// Code of the fake libcuda: machine code is the text itself, kernels are known by their names.
+// Code of the fake libcuda: a module keeps its text, kernels are known by their names.
 #include "runtime/hal/cuda/fake/fake_state.h"
 #include "tilery/gpu_abi.h"
 
@@ -10,10 +10,6 @@
 using namespace fake;
 
 namespace {
-struct Linked {
-  std::string text;
-  char *errorLog = nullptr;
-};
 struct Module {
   std::string text;
 };
@@ -21,50 +17,19 @@ struct Function {
   std::string name;
   std::vector<size_t> parameterBytes;
 };
-constexpr char Magic[] = "FAKE";
 } // namespace
 
-extern "C" int cuLinkCreate_v2(unsigned count, int *options, void **values, Handle *link) {
-  auto *linked = new Linked;
-  for (unsigned i = 0; i < count; ++i)
-    if (options[i] == ErrorLog)
-      linked->errorLog = static_cast<char *>(values[i]);
-  *link = linked;
-  return called("cuLinkCreate_v2");
-}
-
-extern "C" int cuLinkAddData_v2(Handle link, int type, void *data, size_t bytes, const char *,
-                                unsigned, int *, void **) {
-  if (int failure = called("cuLinkAddData_v2"))
+extern "C" int cuModuleLoadDataEx(Handle *module, const void *code, unsigned count, int *options,
+                                  void **values) {
+  if (int failure = called("cuModuleLoadDataEx"))
     return failure;
-  auto &linked = *static_cast<Linked *>(link);
-  linked.text = static_cast<const char *>(data);
-  if (type == JitInputPtx && bytes == linked.text.size() + 1 &&
-      linked.text.find(".version") != std::string::npos)
-    return Success;
-  strcpy(linked.errorLog, "ptxas fatal: missing .version");
-  return InvalidPtx;
-}
-
-extern "C" int cuLinkComplete(Handle link, void **code, size_t *bytes) {
-  auto &linked = *static_cast<Linked *>(link);
-  linked.text.insert(0, Magic);
-  *code = linked.text.data();
-  *bytes = linked.text.size() + 1;
-  return called("cuLinkComplete");
-}
-
-extern "C" int cuLinkDestroy(Handle link) {
-  delete static_cast<Linked *>(link);
-  return Success;
-}
-
-extern "C" int cuModuleLoadData(Handle *module, const void *code) {
-  if (int failure = called("cuModuleLoadData"))
-    return failure;
-  auto *text = static_cast<const char *>(code);
-  if (strncmp(text, Magic, sizeof Magic - 1) != 0)
-    return InvalidValue;
+  std::string text = static_cast<const char *>(code);
+  if (text.find(".version") == std::string::npos) {
+    for (unsigned i = 0; i < count; ++i)
+      if (options[i] == ErrorLog)
+        strcpy(static_cast<char *>(values[i]), "ptxas fatal: missing .version");
+    return InvalidPtx;
+  }
   *module = new Module{text};
   return Success;
 }
