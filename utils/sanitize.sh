@@ -8,8 +8,11 @@ cmake -S . -B "$build" -G Ninja -DCMAKE_C_COMPILER=clang-22 -DCMAKE_CXX_COMPILER
   -DCMAKE_BUILD_TYPE=Release -DTILERY_SANITIZE=address,undefined
 ninja -C "$build" -j "${JOBS:-$(nproc)}"
 
-# detect_container_overflow: the shared LLVM is built without the annotations.
+# detect_container_overflow, allow_user_poisoning: the shared LLVM is built without the annotations,
+# and shares its arenas with our code.
 export ASAN_OPTIONS=detect_container_overflow=0:strict_string_checks=1:check_initialization_order=1
+ASAN_OPTIONS+=:allow_user_poisoning=0
+export LSAN_OPTIONS=suppressions=$PWD/utils/sanitize_leaks.txt:print_suppressions=0
 export UBSAN_OPTIONS=print_stacktrace=1
 export PATH=$PWD/.venv/bin:$build/bin:$PATH
 (($#)) || ctest --test-dir "$build" --output-on-failure --no-tests=error

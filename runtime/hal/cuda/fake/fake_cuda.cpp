@@ -118,11 +118,14 @@ extern "C" int cuDeviceGetAttribute(int *value, int which, Device) {
 int fake::allocate(Address *memory, size_t bytes) {
   if (bytes > MemoryBytes)
     return OutOfMemory;
-  // As the driver: zero is not promised, alignment to 256 is. Pages come when they are touched.
-  auto *block = static_cast<char *>(malloc(bytes + 512));
+  // As the driver: zero is not promised, alignment to 256 is, and more to that of its large pages.
+  // Pages come when they are touched.
+  constexpr size_t LargePage = 2 << 20;
+  size_t alignment = bytes < LargePage ? 256 : LargePage;
+  auto *block = static_cast<char *>(malloc(bytes + alignment));
   if (!block)
     return OutOfMemory;
-  Address at = (reinterpret_cast<Address>(block) + 255) / 256 * 256;
+  Address at = (reinterpret_cast<Address>(block) + alignment - 1) / alignment * alignment;
   State &s = state();
   std::lock_guard lock(s.mutex);
   int device = int(static_cast<char *>(currentContext()) - s.contexts);
