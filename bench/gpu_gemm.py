@@ -1,61 +1,70 @@
 # SPDX-FileCopyrightText: The Tilery authors
 # SPDX-License-Identifier: Apache-2.0
-"""Matrix products on one GPU beside torch's (cuBLAS): python bench/gpu_gemm.py [--tune] [--output F]
+"""Matrix products on one GPU beside torch's (cuBLAS): python bench/gpu_gemm.py [--output F]
 
 Every contender of a shape runs in a CUDA graph of several launches over rotating operands, in an
 order shuffled each round; the median of the rounds counts. "cool" rounds start after a pause, and
 "sustained" ones follow one another (large products are limited by power). Results are checked
-against a product of float64.
+against a product of float64. "ours" is ty.ops.matmul as users call it; --tune also tries each tile
+of the table and up to four parts, which is how ops/matmul/plan.cpp was made.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import statistics
-import sys
 import time
 from pathlib import Path
 
 import torch
 
 import tilery as ty
-import tilery.language as tl
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "ops" / "matmul"))
-from matmul import matmul  # noqa: E402
 
 # N, K: Llama-70B, Qwen3-32B, Llama-8B (peers: shapes the field benchmarks).
 WEIGHTS = [(8192, 8192), (28672, 8192), (51200, 5120), (5120, 25600), (14336, 4096)]
 LARGE = [512, 1024, 2048, 4096, 8192]
 SMALL = [1, 16, 64, 128, 256]
+EIGHT_BITS = [(4096, 4096, 4096), (8192, 8192, 8192), (8192, 28672, 8192), (512, 8192, 8192),
+              (16, 8192, 8192)]
 
-# BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, num_warps, num_stages
-CANDIDATES = [(128, 256, 64, 8, 8, 4), (128, 256, 64, 16, 8, 4), (256, 128, 64, 8, 8, 4),
-              (128, 128, 64, 8, 4, 6), (128, 128, 64, 8, 8, 6), (128, 128, 64, 8, 4, 3),
-              (64, 256, 64, 8, 4, 4), (64, 128, 64, 8, 4, 4), (64, 64, 64, 8, 4, 6),
-              (64, 64, 128, 8, 4, 6), (128, 64, 64, 8, 4, 6)]
+TILES = [(128, 256, 256), (128, 256, 224), (128, 256, 192), (128, 256, 160), (256, 128, 128),
+         (128, 128, 128), (128, 128, 112), (128, 128, 96), (64, 256, 256), (64, 256, 192),
+         (64, 256, 160), (64, 128, 128), (64, 64, 64)]
 
 
-def operands(m, n, k, layout, dtype=torch.bfloat16):
+def operands(m, n, k, layout, kind="bf16"):
     """`layout`: "n" when the depth (of a) or the columns (of b) are contiguous, else "t"."""
-    a = torch.randn(m, k, device="cuda", dtype=torch.float32).to(dtype)
-    b = torch.randn(k, n, device="cuda", dtype=torch.float32).to(dtype)
-    return (a if layout[0] == "n" else a.T.contiguous().T,
-            b if layout[1] == "n" else b.T.contiguous().T)
+    def made(rows, columns):
+        if kind == "int8":
+            return torch.randint(-99, 99, (rows, columns), device="cuda", dtype=torch.int8)
+        return torch.randn(rows, columns, device="cuda").to(
+            torch.float8_e4m3fn if kind.startswith("fp8") else torch.bfloat16)
+    return (made(m, k) if layout[0] == "n" else made(k, m).T,
+            made(k, n) if layout[1] == "n" else made(n, k).T)
 
 
-def ours(a, b, c, config, processors):
-    block_m, block_n, block_k, group, warps, stages = config
-    (m, k), n = a.shape, b.shape[1]
-    tiles = ty.cdiv(m, block_m) * ty.cdiv(n, block_n)
-    shared = (block_m + block_n) * block_k * 2 * stages
-    resident = processors * (2 if warps == 4 and shared < 110 * 1024 else 1)
-    matmul[(min(tiles, resident),)](
-        a, b, c, m, n, k, a.stride(0), a.stride(1), b.stride(0), b.stride(1), c.stride(0),
-        c.stride(1), BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, GROUP_M=group,
-        ACC=tl.float32, num_warps=warps, num_stages=stages)
+def scales_of(kind, m, n):
+    if kind == "fp8":
+        return torch.full((1,), 0.5, device="cuda"), torch.full((1,), 0.25, device="cuda")
+    if kind == "fp8_rows":
+        return torch.rand(m, device="cuda") + 0.5, torch.rand(n, device="cuda") + 0.5
+    return None, None
+
+
+def ours(a, b, c, scale_a=None, scale_b=None, **options):
+    ty.ops.matmul(a, b, c, None, None, scale_a, scale_b, **options)
+
+
+def peer(kind, a, b, c, scale_a, scale_b):
+    if kind == "bf16":
+        return lambda: torch.mm(a, b, out=c)
+    if kind == "int8":
+        return lambda: torch._int_mm(a, b, out=c)
+    scales = (scale_a[:, None], scale_b[None, :]) if kind == "fp8_rows" else (scale_a, scale_b)
+    return lambda: torch._scaled_mm(a, b, *scales, out_dtype=torch.bfloat16, out=c)
 
 
 class Contender:
@@ -95,79 +104,98 @@ def measure(contenders, rounds, pause):
     return {contender.name: contender.median() for contender in contenders}
 
 
-def error(a, b, c):
+def error(a, b, c, scale_a, scale_b):
     expected = a.double() @ b.double()
+    if scale_a is not None:
+        expected *= scale_a.double()[:, None] * scale_b.double()
     return float((c.double() - expected).norm() / expected.norm())
 
 
-def bench_shape(m, n, k, layout, configs, rounds=7):
-    processors = torch.cuda.get_device_properties(0).multi_processor_count
+def variants(tune):
+    yield "ours", {}
+    for block_m, block_n, columns in TILES if tune else ():
+        for parts in (1, 2, 3, 4):
+            yield f"{block_m}x{columns}p{parts}", {"block_m": block_m, "block_n": block_n,
+                                                   "columns": columns, "parts": parts}
+
+
+def bench_shape(m, n, k, layout, kind="bf16", tune=False, rounds=7):
     flops = 2 * m * n * k
-    copies = max(1, min(8, int(120e6 / (2 * (m * k + n * k)) + 1)))
-    sets = [operands(m, n, k, layout) for _ in range(copies)]
+    item = 2 if kind == "bf16" else 1
+    copies = max(1, min(8, int(120e6 / (item * (m * k + n * k)) + 1)))
+    sets = [operands(m, n, k, layout, kind) for _ in range(copies)]
+    scales = scales_of(kind, m, n)
     repeat = max(copies, min(24, int(2e-3 * 600e12 / flops) + 1))
-    c = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
+    c = torch.empty(m, n, device="cuda", dtype=torch.int32 if kind == "int8" else torch.bfloat16)
     contenders, errors = [], {}
     turns = [sets[i % copies] for i in range(repeat)]
-    contenders.append(Contender("cublas", [lambda s=s: torch.mm(*s, out=c) for s in turns]))
-    for config in configs:
-        name = "x".join(map(str, config))
+    try:
+        contenders.append(Contender("peer", [peer(kind, *s, c, *scales) for s in turns]))
+    except RuntimeError as problem: # torch refuses some shapes of int8 and fp8
+        print("   ", kind, m, n, k, "peer:", str(problem)[:100], flush=True)
+    for name, options in variants(tune):
+        if options and options["block_m"] > max(64, m):
+            continue
         try:
-            c.fill_(float("nan"))
-            ours(*sets[0], c, config, processors)
+            c.zero_()
+            ours(*sets[0], c, *scales, **options)
             if m * n * k <= 2048 * 8192 * 8192:
-                errors[name] = error(*sets[0], c)
+                errors[name] = error(*sets[0], c, *scales)
                 if not errors[name] < 5e-3:
                     raise AssertionError(f"error {errors[name]}")
             contenders.append(Contender(
-                name, [lambda s=s: ours(*s, c, config, processors) for s in turns]))
+                name, [lambda s=s: ours(*s, c, *scales, **options) for s in turns]))
         except (ty.Error, AssertionError) as problem:
             print("   ", name, type(problem).__name__, str(problem)[:300], flush=True)
     cool = measure(contenders, rounds, 0.03)
-    result = {"m": m, "n": n, "k": k, "layout": layout, "errors": errors,
+    result = {"m": m, "n": n, "k": k, "layout": layout, "kind": kind, "errors": errors,
               "cool_ms": cool}
-    best = min((t, name) for name, t in cool.items() if name != "cublas")
-    result["ratio_cool"] = cool["cublas"] / best[0]
-    kept = [x for x in contenders if x.name in ("cublas", best[1])]
-    sustained = measure(kept, 2 * rounds, 0)
-    result["sustained_ms"] = sustained
-    result["ratio_sustained"] = sustained["cublas"] / sustained[best[1]]
-    print(f"{m}x{n}x{k} {layout}: best {best[1]} {flops / best[0] / 1e9:.0f} TFLOP/s, cublas "
-          f"{flops / cool['cublas'] / 1e9:.0f}; ratio cool {result['ratio_cool']:.3f} sustained "
-          f"{result['ratio_sustained']:.3f} | " +
-          " ".join(f"{name}:{cool['cublas'] / t:.2f}" for name, t in cool.items()
-                   if name != "cublas"), flush=True)
+    kept = [x for x in contenders if x.name in ("peer", "ours")]
+    result["sustained_ms"] = sustained = measure(kept, 2 * rounds, 0)
+    if len(kept) == 2:
+        result["ratio_cool"] = cool["peer"] / cool["ours"]
+        result["ratio_sustained"] = sustained["peer"] / sustained["ours"]
+    moved = item * (m * k + n * k) + 2 * m * n
+    print(f"{kind} {m}x{n}x{k} {layout}: ours {flops / cool['ours'] / 1e9:.0f} TFLOP/s "
+          f"{moved / cool['ours'] / 1e9:.2f} TB/s; ratio cool {result.get('ratio_cool', 0):.3f} "
+          f"sustained {result.get('ratio_sustained', 0):.3f} | " +
+          " ".join(f"{name}:{cool.get('peer', t) / t:.2f}" for name, t in sorted(
+              cool.items(), key=lambda item: item[1])[:6]), flush=True)
     return result
+
+
+def geometric_means(results):
+    for name, chosen in (("bf16, M >= 512", lambda r: r["kind"] == "bf16" and r["m"] >= 512),
+                         ("bf16, M < 512", lambda r: r["kind"] == "bf16" and r["m"] < 512),
+                         ("8 bits", lambda r: r["kind"] != "bf16")):
+        ratios = [r["ratio_cool"] for r in results if chosen(r) and "ratio_cool" in r]
+        if ratios:
+            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+            print(f"{name}: geometric mean {mean:.3f}, worst {min(ratios):.3f}", flush=True)
+            yield name, {"mean": mean, "worst": min(ratios)}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", default="bench/results/gpu_gemm.json")
-    parser.add_argument("--shapes", choices=["small", "large", "all"], default="all")
+    parser.add_argument("--rows", default=",".join(map(str, SMALL + LARGE)))
+    parser.add_argument("--kinds", default="bf16,fp8,fp8_rows,int8")
     parser.add_argument("--layouts", default="nt")
+    parser.add_argument("--tune", action="store_true")
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after so many")
     arguments = parser.parse_args()
+    kinds = arguments.kinds.split(",")
+    work = [(m, n, k, layout, "bf16") for m in map(int, arguments.rows.split(",") if arguments.rows
+                                                   else ()) for n, k in WEIGHTS
+            for layout in arguments.layouts.split(",") if "bf16" in kinds]
+    work += [(m, n, k, "nt", kind) for m, n, k in EIGHT_BITS for kind in kinds if kind != "bf16"]
     begin = time.time()
-    results = []
-    rows = {"small": SMALL, "large": LARGE, "all": LARGE + SMALL}[arguments.shapes]
-    for m in rows:
-        for n, k in WEIGHTS:
-            for layout in arguments.layouts.split(","):
-                if time.time() - begin > arguments.seconds:
-                    break
-                small = [c for c in CANDIDATES if c[0] == 64]
-                wide = [c for c in CANDIDATES if c[0] <= max(128, m)]
-                results.append(bench_shape(m, n, k, layout, small if m <= 64 else wide))
-    import math
-    for group, least in (("large", 512), ("small", 0)):
-        ratios = [r["ratio_cool"] for r in results
-                  if (r["m"] >= 512) == (group == "large")]
-        if ratios:
-            print(group, "geometric mean", math.exp(sum(map(math.log, ratios)) / len(ratios)),
-                  "worst", min(ratios))
+    results = [bench_shape(*one, arguments.tune) for one in work
+               if time.time() - begin < arguments.seconds]
+    summary = dict(geometric_means(results))
     Path(arguments.output).parent.mkdir(parents=True, exist_ok=True)
     Path(arguments.output).write_text(json.dumps(
-        {"device": torch.cuda.get_device_name(), "torch": torch.__version__,
+        {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "summary": summary,
          "results": results}, indent=1) + "\n")
 
 

@@ -6,6 +6,7 @@
 #include "capi/world.h"
 #include "runtime/hal/driver.h"
 #include "runtime/launch/device_kernel.h"
+#include "runtime/launch/device_workspace.h"
 
 #include <optional>
 
@@ -70,6 +71,18 @@ tilery_status tilery_device_copy(void *destination, const void *source, size_t b
   return guarded([&] {
     int32_t device = std::max(rt::hal::deviceNumberOf(destination), rt::hal::deviceNumberOf(source));
     rt::hal::deviceNumber(device).driver->copy(destination, source, bytes);
+  });
+}
+
+tilery_status tilery_device_workspace(tilery_world *world, int32_t device, size_t bytes,
+                                      void **pointer) {
+  return guarded([&] {
+    std::optional<WorldUse> use;
+    if (world)
+      use.emplace(*world);
+    void *stream = usedStream ? usedStream : use ? use->get()->deviceStream() : nullptr;
+    require(pointer, "the result") =
+        rt::deviceWorkspace(rt::hal::deviceNumber(device), stream, bytes);
   });
 }
 

@@ -34,14 +34,31 @@ def block(n: int, least: int = 16, most: int = 1024) -> int:
     return max(least, min(most, ty.next_power_of_2(n)))
 
 
-def matmul(a, b, c, tile=(32, 32, 32), group_m=4):
-    (m, k), n = a.shape, b.shape[1]
-    item = a.itemsize
-    strides = [s // item for s in a.strides] + [s // b.itemsize for s in b.strides] + \
-        [s // c.itemsize for s in c.strides]
-    kernels("matmul").matmul[(ty.cdiv(m, tile[0]) * ty.cdiv(n, tile[1]),)](
-        a, b, c, m, n, k, *strides, BLOCK_M=tile[0], BLOCK_N=tile[1], BLOCK_K=tile[2],
-        GROUP_M=group_m, ACC=accumulator(a.dtype))
+def _matrix_steps(x) -> list[int]:
+    """Strides in elements of [batches, rows, columns]; those of a missing dimension are 0."""
+    return [0] * (3 - x.ndim) + _steps(x) if x is not None else [0, 0, 0]
+
+
+def matmul(a, b, c, tile=(32, 32, 32), group_m=4, *, bias=None, residual=None, scale_a=None,
+           scale_b=None, activation="none", rows=None, columns=None, parts=1, instances=None):
+    """rows, columns: of a tile, below its powers of two; parts: that a tile's steps are made in."""
+    (m, k), n, batches = a.shape[-2:], b.shape[-1], max(a.shape[0] if a.ndim == 3 else 1, 1)
+    rows, columns = rows or tile[0], columns or tile[1]
+    tiles = ty.cdiv(m, rows) * ty.cdiv(n, columns) * batches
+    partials = arrived = None
+    if parts > 1:
+        partials = np.full(parts * tiles * rows * columns, np.nan, np.float32)
+        arrived = np.zeros(tiles, np.int32)
+    kernels("matmul").matmul[(instances or tiles * parts,)](
+        a, b, c, bias, residual, scale_a, scale_b, partials, arrived, m, n, k, batches,
+        *_matrix_steps(a), *_matrix_steps(b), *_matrix_steps(c), *_matrix_steps(residual),
+        0 if scale_a is None else int(scale_a.size > 1),
+        0 if scale_b is None else int(scale_b.size > 1), parts,
+        ty.cdiv(ty.cdiv(k, tile[2]), parts), BLOCK_M=tile[0], BLOCK_N=tile[1], BLOCK_K=tile[2],
+        ROWS=rows, COLUMNS=columns, GROUP_M=group_m, ACC=accumulator(a.dtype), BATCHED=a.ndim == 3,
+        SPLIT=parts > 1, BIAS=bias is not None, RESIDUAL=residual is not None,
+        SCALED=scale_a is not None, ACTIVATION=activation)
+    assert arrived is None or not arrived.any(), "counters are 0 again"
 
 
 def _on_rows(kernel, arrays, x, y, at_once, *options):

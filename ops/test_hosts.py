@@ -34,6 +34,21 @@ def test_matmul(dtype, m, n, k):
     assert_close(c, f64(a) @ f64(b), depth=k)
 
 
+@pytest.mark.parametrize("parts,activation", [(0, "none"), (3, "silu")])
+def test_matmul_with_all_that_follows(parts, activation):
+    rng = np.random.default_rng(1)
+    a, b = random_array(rng, (2, 40, 90)), random_array(rng, (2, 90, 50))
+    bias, residual = random_array(rng, 50), random_array(rng, (2, 40, 50))
+    rows, columns = rng.random(40, np.float32), rng.random(50, np.float32)
+    c = np.zeros((2, 40, 50), np.float32)
+    for _ in range(2):  # counters of parts are 0 again
+        ty.ops.matmul(a, b, c, bias, residual, rows, columns, activation=activation, parts=parts)
+    expected = f64(a) @ f64(b) * f64(rows)[:, None] * f64(columns) + f64(bias)
+    if activation == "silu":
+        expected = expected / (1 + np.exp(-expected))
+    assert_close(c, expected + f64(residual), depth=90)
+
+
 def test_rows():
     x = random_array(np.random.default_rng(2), (5, 1000))
     y, weight, bias = np.zeros_like(x), x[0].copy(), x[1].copy()
@@ -155,8 +170,14 @@ def test_checks_of_one_rank():
         ty.ops.matmul(A.astype(np.uint8), B.astype(np.uint8), C)
     with fails(ty.LaunchError, "'c' is int32, but the product of fp32 is fp32"):
         ty.ops.matmul(A, B, C.astype(np.int32))
-    with fails(ty.LaunchError, "matmul takes 3 tensors", "got 2"):
+    with fails(ty.LaunchError, "matmul takes", "got 2"):
         ty.ops.matmul(A, B)
+    with fails(ty.LaunchError, "matmul: 'scale_a' and 'scale_b' come together"):
+        ty.ops.matmul(A, B, C, None, None, A[0, :1].copy())
+    with fails(ty.LaunchError, "matmul: 'residual' has shape [5, 4]", "dimension 0 must be 4"):
+        ty.ops.matmul(A, B, C, None, C.T.copy())
+    with fails(ty.LaunchError, "'scale_b' has shape [4]", "must be 5 (1 or N of 'b')"):
+        ty.ops.matmul(A, B, C, None, None, A[0, :1].copy(), C[:, 0].copy())
     with fails(ty.LaunchError, "matmul: 'c' is missing"):
         ty.ops.matmul(A, B, None)
     with fails(ty.LaunchError, "last dimension of 'x' has stride 5"):
@@ -178,8 +199,13 @@ def test_options():
         call("matmull", A, B, C)
     with pytest.raises(AttributeError, match="no operator 'matmull'"):
         ty.ops.matmull
-    with fails(ty.LaunchError, "option 'block_m' is -1, needs 1 or more"):
+    with fails(ty.LaunchError, "option 'block_m' is -1, needs a power of two"):
         ty.ops.matmul(A, B, C, block_m=-1)
+    with fails(ty.LaunchError, "option 'columns' is 40, more than 'block_n', 32"):
+        ty.ops.matmul(A, B, C, block_n=32, columns=40)
+    many = np.zeros((300, 300), np.float32)
+    with fails(ty.LaunchError, "option 'parts' is 2 for 90000 tiles, possible for 65536 at most"):
+        ty.ops.matmul(many, many, many.copy(), block_m=1, block_n=1, parts=2)
     with fails(ty.ConfigError, "option 'form' is 'pusch', needs one of push, pull"):
         run(lambda: ty.ops.all_gather(np.zeros(2, "f4"), np.zeros(4, "f4"), form="pusch"), 2)
     with fails(ty.LaunchError, "option 'scatter_dim' is 2, needs 0 or 1"):

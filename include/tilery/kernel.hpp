@@ -68,6 +68,9 @@ template <typename T> tilery_arg encode(T *pointer, bool) {
   return encode(Memory{pointer, dtypeOf<T>()}, false);
 }
 inline tilery_arg encode(std::nullptr_t, bool) { return record(0, TILERY_ARG_CONST_NONE); }
+template <typename T> tilery_arg encode(const std::optional<T> &value, bool constant) {
+  return value ? encode(*value, constant) : encode(nullptr, constant);
+}
 inline tilery_arg encode(tilery_dtype dtype, bool) {
   return record(0, TILERY_ARG_CONST_DTYPE, dtype);
 }
@@ -161,7 +164,8 @@ public:
   ~Kernel() { tilery_function_destroy(function); }
 
   /// Runs the kernel over the grid with arguments in parameter order, constants included:
-  /// numbers, pointers, vectors, Symmetric, Memory, nullptr (None), tilery_dtype, Text.
+  /// numbers, pointers, vectors, Symmetric, Memory, nullptr (None), std::optional of these,
+  /// tilery_dtype, Text.
   template <typename... Args> void launch(World &world, const Launch &how, const Args &...args) {
     launchOn(world.handle(), how, args...);
   }

@@ -204,6 +204,12 @@ TILERY_API tilery_status tilery_device_allocate(int32_t device, size_t bytes, vo
 TILERY_API tilery_status tilery_device_release(int32_t device, void *pointer, size_t bytes);
 /* Between any two places; done on return. Not ordered with launches: synchronize first. */
 TILERY_API tilery_status tilery_device_copy(void *destination, const void *source, size_t bytes);
+/* Memory of the device for launches of this thread that name no stream: each of them finds what the
+ * one before has left there. At least `bytes`, zeroed when it is made; a call that needs more than
+ * there is gets other memory, zeroed again. While the stream is recorded in a graph, the graph's own.
+ * It lives as long as the process. */
+TILERY_API tilery_status tilery_device_workspace(tilery_world *world, int32_t device, size_t bytes,
+                                                 void **pointer);
 /* Launches of this thread that name no stream, operators' included, go to this one; null: as if it
  * had not been called. */
 TILERY_API void tilery_stream_use(void *stream);

@@ -1,35 +1,190 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
-// Host side of matmul: c[M, N] = a[M, K] @ b[K, N], any strides.
+// Host side of matmul: c = activation(a @ b * scale_a * scale_b + bias) + residual, any strides,
+// with or without batches.
 #include "ops/kernels.h"
+#include "ops/launch_options.h"
+#include "ops/matmul/plan.h"
 #include "ops/registry.h"
-#include "ops/schedule.h"
+
+#include <array>
+#include <optional>
 
 namespace tilery::ops {
 
-static void run(Call &call) {
-  const tilery_tensor &a = call.tensor(0), &b = call.tensor(1), &c = call.tensor(2);
-  for (size_t i = 0; i < 3; ++i)
-    call.needRank(i, 2);
-  call.needType(0, {TILERY_FP32, TILERY_FP16, TILERY_BF16, TILERY_FP64, TILERY_INT8});
-  call.needSameType(0, 1);
-  int64_t m = a.shape[0], k = a.shape[1], n = b.shape[1];
-  call.needDim(1, 0, k, "K of 'a'");
-  call.needDim(2, 0, m, "M of 'a'");
-  call.needDim(2, 1, n, "N of 'b'");
-  if (isFloat(a.dtype) != isFloat(c.dtype))
-    call.fail(std::string("'c' is ") + dtypeName(c.dtype) + ", but the product of " +
-              dtypeName(a.dtype) + " is " + dtypeName(accumulator(a.dtype)));
-  Schedule s = chooseSchedule(call, {m, n, k, a.dtype, 1});
-  int64_t tiles = ceilDiv(m, s.blockM) * ceilDiv(n, s.blockN);
-  kernel("matmul", "matmul")
-      .launchOn(call.worldOrNull(), {tiles}, memory(a), memory(b), memory(c), m, n, k, stride(a, 0),
-                stride(a, 1), stride(b, 0), stride(b, 1), stride(c, 0), stride(c, 1), s.blockM,
-                s.blockN, s.blockK, s.groupM, accumulator(a.dtype));
+namespace {
+
+enum Tensor : size_t { A, B, C, Bias, Residual, ScaleA, ScaleB };
+
+int64_t extent(const tilery_tensor &x, int fromEnd) { return x.shape[x.rank - fromEnd]; }
+
+/// Strides in elements of [batches, rows, columns].
+std::array<int64_t, 3> steps(const tilery_tensor &x) {
+  return {x.rank == 3 && x.shape[0] > 1 ? stride(x, 0) : 0, stride(x, x.rank - 2),
+          stride(x, x.rank - 1)};
 }
 
+/// When one dimension goes on for 16 bytes at least and the others start at such places.
+bool streams(const tilery_tensor &x, bool depthFastest) {
+  int64_t bytes = tilery_dtype_size(static_cast<tilery_dtype>(x.dtype));
+  auto [batch, row, column] = steps(x);
+  bool rowsRun = column == 1 && row * bytes % 16 == 0;
+  bool columnsRun = row == 1 && column * bytes % 16 == 0;
+  bool runs =
+      depthFastest ? rowsRun || (bytes == 2 && columnsRun) : columnsRun || (bytes == 2 && rowsRun);
+  return runs && batch * bytes % 16 == 0 && std::bit_cast<uintptr_t>(x.data) % 16 == 0;
+}
+
+void checkMatrices(const Call &call) {
+  const tilery_tensor &a = call.tensor(A);
+  int rank = a.rank == 3 ? 3 : 2;
+  for (size_t i : {A, B, C})
+    call.needRank(i, rank);
+  call.needType(A, {TILERY_FP32, TILERY_FP16, TILERY_BF16, TILERY_FP64, TILERY_INT8, TILERY_FP8E4NV,
+                    TILERY_FP8E5});
+  call.needSameType(A, B);
+  int first = rank - 2;
+  if (rank == 3)
+    for (size_t i : {B, C})
+      call.needDim(i, 0, a.shape[0], "batches of 'a'");
+  call.needDim(B, first, extent(a, 1), "K of 'a'");
+  call.needDim(C, first, extent(a, 2), "M of 'a'");
+  call.needDim(C, first + 1, extent(call.tensor(B), 1), "N of 'b'");
+}
+
+void checkScale(const Call &call, size_t scale, int64_t extent, const char *what) {
+  call.needRank(scale, 1);
+  call.needType(scale, {TILERY_FP32});
+  call.needContiguous(scale);
+  if (call.tensor(scale).shape[0] != 1)
+    call.needDim(scale, 0, extent, what);
+}
+
+void checkFollowing(const Call &call) {
+  const tilery_tensor &a = call.tensor(A), &b = call.tensor(B), &c = call.tensor(C);
+  if (call.has(Bias)) {
+    call.needRank(Bias, 1);
+    call.needDim(Bias, 0, extent(b, 1), "N of 'b'");
+    call.needContiguous(Bias);
+  }
+  if (call.has(Residual)) {
+    call.needRank(Residual, a.rank);
+    for (int dim = 0; dim < a.rank; ++dim)
+      call.needDim(Residual, dim, c.shape[dim], "that of 'c'");
+  }
+  if (call.has(ScaleA) != call.has(ScaleB))
+    call.fail("'scale_a' and 'scale_b' come together");
+  if (call.has(ScaleA)) {
+    checkScale(call, ScaleA, extent(a, 2), "1 or M of 'a'");
+    checkScale(call, ScaleB, extent(b, 1), "1 or N of 'b'");
+  }
+  int32_t result = call.has(ScaleA) ? TILERY_FP32 : accumulator(a.dtype);
+  if (isFloat(result) != isFloat(c.dtype))
+    call.fail(std::string("'c' is ") + dtypeName(c.dtype) + ", but the product of " +
+              dtypeName(a.dtype) + " is " + dtypeName(result));
+}
+
+MatmulPlan plan(const Call &call) {
+  const tilery_tensor &a = call.tensor(A), &b = call.tensor(B);
+  tilery_device_properties device = call.device();
+  // Room for rings of the largest tiles.
+  constexpr int64_t rings = 200 << 10;
+  bool isSmall = tilery_dtype_size(static_cast<tilery_dtype>(a.dtype)) <= 2;
+  MatmulProblem problem{extent(a, 2),
+                        extent(b, 1),
+                        extent(a, 1),
+                        a.rank == 3 ? a.shape[0] : 1,
+                        a.dtype,
+                        accumulator(a.dtype),
+                        device.shared_bytes >= rings && isSmall && streams(a, true) &&
+                            streams(b, false)};
+  MatmulChoice wanted;
+  auto number = [&](const char *name, bool power) {
+    int64_t value = call.options.integer(name);
+    if (value < 0 || (power && (value & (value - 1))))
+      call.fail("option '" + std::string(name) + "' is " + std::to_string(value) + ", needs " +
+                (power ? "a power of two" : "1 or more") + " (0 chooses)");
+    return value;
+  };
+  wanted.blockM = number("block_m", true);
+  wanted.blockN = number("block_n", true);
+  wanted.blockK = number("block_k", true);
+  wanted.columns = number("columns", false);
+  wanted.parts = number("parts", false);
+  if (wanted.columns && wanted.blockN && wanted.columns > wanted.blockN)
+    call.fail("option 'columns' is " + std::to_string(wanted.columns) + ", more than 'block_n', " +
+              std::to_string(wanted.blockN));
+  return planMatmul(problem, device, wanted);
+}
+
+// Parts of tiles, and a counter for each tile that is cut.
+struct Parts {
+  std::optional<Memory> partials, arrived;
+};
+
+Parts partsFor(Call &call, const MatmulPlan &plan, int64_t tiles, int32_t dtype) {
+  if (plan.parts == 1)
+    return {};
+  // Counters are 0 between launches, whatever their number: they have a place of their own.
+  constexpr int64_t counters = 256 << 10;
+  if (tiles * 4 > counters)
+    call.fail("option 'parts' is " + std::to_string(plan.parts) + " for " + std::to_string(tiles) +
+              " tiles, possible for " + std::to_string(counters / 4) + " at most");
+  int64_t parts =
+      plan.parts * tiles * plan.rows * plan.columns * tilery_dtype_size(accumulator(dtype));
+  void *memory = nullptr;
+  uint32_t given = call.tensor(A).device;
+  int32_t device =
+      given == TILERY_DEVICE_BY_ADDRESS ? tilery_device_of(call.tensor(A).data) : int32_t(given);
+  check(tilery_device_workspace(call.worldOrNull(), device, size_t(counters + parts), &memory));
+  char *bytes = static_cast<char *>(memory);
+  return {Memory{bytes + counters, accumulator(dtype), parts, false, uint32_t(device)},
+          Memory{bytes, TILERY_INT32, counters, false, uint32_t(device)}};
+}
+
+void run(Call &call) {
+  checkMatrices(call);
+  checkFollowing(call);
+  const tilery_tensor &a = call.tensor(A), &b = call.tensor(B), &c = call.tensor(C);
+  static const std::vector<std::string> activations = {"none", "relu", "silu", "gelu", "gelu_tanh"};
+  const std::string &activation =
+      activations[size_t(call.options.choice("activation", activations))];
+  MatmulPlan p = plan(call);
+  int64_t batches = a.rank == 3 ? a.shape[0] : 1;
+  int64_t tiles = ceilDiv(extent(a, 2), p.rows) * ceilDiv(extent(b, 1), p.columns) * batches;
+  Parts parts = partsFor(call, p, tiles, a.dtype);
+  auto optional = [&](size_t at) {
+    return call.has(at) ? std::optional(memory(call.tensor(at))) : std::nullopt;
+  };
+  auto scaleStep = [&](size_t at) { return int64_t(call.has(at) && call.tensor(at).shape[0] > 1); };
+  std::array<int64_t, 3> sa = steps(a), sb = steps(b), sc = steps(c), sr{};
+  if (call.has(Residual))
+    sr = steps(call.tensor(Residual));
+  Launch how{.x = p.instances, .options = launchOptions(call.device(), p.warps, p.stages)};
+  kernel("matmul", "matmul")
+      .launchOn(call.worldOrNull(), how, memory(a), memory(b), memory(c), optional(Bias),
+                optional(Residual), optional(ScaleA), optional(ScaleB), parts.partials,
+                parts.arrived, extent(a, 2), extent(b, 1), extent(a, 1), batches, sa[0], sa[1],
+                sa[2], sb[0], sb[1], sb[2], sc[0], sc[1], sc[2], sr[0], sr[1], sr[2],
+                scaleStep(ScaleA), scaleStep(ScaleB), p.parts, p.partSteps, p.blockM, p.blockN,
+                p.blockK, p.rows, p.columns, p.groupM, accumulator(a.dtype), a.rank == 3,
+                p.parts > 1, call.has(Bias), call.has(Residual), call.has(ScaleA),
+                Text{activation});
+}
+
+} // namespace
+
 const Op &matmulOp() {
-  static const Op op{"matmul", "c = a @ b on one rank", {"a", "b", "c"}, scheduleOptions(), run};
+  static const Op op{"matmul",
+                     "c = activation(a @ b * scale_a * scale_b + bias) + residual on one rank",
+                     {"a", "b", "c", "bias?", "residual?", "scale_a?", "scale_b?"},
+                     {{"activation", "\"none\""},
+                      {"block_m", "0"},
+                      {"block_n", "0"},
+                      {"block_k", "0"},
+                      {"columns", "0"},
+                      {"parts", "0"}},
+                     run};
   return op;
 }
 

@@ -1,44 +1,150 @@
 # SPDX-FileCopyrightText: The Tilery authors
 # SPDX-License-Identifier: Apache-2.0
-"""Matrix product of one rank: any M, N, K and any strides."""
+"""Matrix products of one rank: any M, N, K and any strides, batches, what follows a product."""
 
 import tilery as ty
 import tilery.language as tl
 
 
 @ty.jit
-def matmul(a, b, c, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
+def place(tile, tiles_m, tiles_n, GROUP_M: tl.constexpr):
+    """(row, column) of a tile of one product. Tiles are walked in groups of GROUP_M rows, so that
+    operands stay in the cache."""
+    group = tile // (GROUP_M * tiles_n)
+    first_m = group * GROUP_M
+    group_rows = tl.minimum(tiles_m - first_m, GROUP_M)
+    inside = tile % (GROUP_M * tiles_n)
+    return first_m + inside % group_rows, inside // group_rows
+
+
+@ty.jit
+def activate(x, ACTIVATION: tl.constexpr):
+    if ACTIVATION == "relu":
+        x = tl.maximum(x, 0.0)
+    if ACTIVATION == "silu":
+        x = x * tl.sigmoid(x)
+    if ACTIVATION == "gelu":
+        x = 0.5 * x * (1.0 + tl.erf(x * 0.7071067811865476))
+    if ACTIVATION == "gelu_tanh":
+        x = x * tl.sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x))
+    return x
+
+
+@ty.jit
+def gather(acc, partials, arrived, tile, part, parts, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+           BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    """Leaves one of `parts` parts of a tile for the others; returns the whole tile and True in the
+    instance that comes last. Parts are added in their order, whoever comes last: the same bits each
+    time."""
+    row = tl.arange(0, BLOCK_M)[:, None]
+    column = tl.arange(0, BLOCK_N)[None, :]
+    own = (row < ROWS) & (column < COLUMNS)
+    elements = row * COLUMNS + column
+    first = partials + (tile * parts).to(tl.int64) * (ROWS * COLUMNS)
+    tl.store(first + part.to(tl.int64) * (ROWS * COLUMNS) + elements, acc, mask=own)
+    is_last = tl.atomic_add(arrived + tile, 1, sem="acq_rel", scope="gpu") == parts - 1
+    if is_last:
+        acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=acc.dtype)
+        for other in tl.range(0, parts):
+            acc += tl.load(first + other.to(tl.int64) * (ROWS * COLUMNS) + elements, mask=own,
+                           other=0)
+        tl.store(arrived + tile, 0)  # for the next launch
+    return acc, is_last
+
+
+@ty.jit
+def matmul(a, b, c, bias, residual, scale_a, scale_b, partials, arrived, M, N, K, batches,
+           stride_ab, stride_am, stride_ak, stride_bb, stride_bk, stride_bn, stride_cb, stride_cm,
+           stride_cn, stride_rb, stride_rm, stride_rn, stride_sa, stride_sb, parts, part_steps,
            BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-           GROUP_M: tl.constexpr, ACC: tl.constexpr):
-    """c[M, N] = a[M, K] @ b[K, N]; grid (instances,), which share the tiles of c.
+           ROWS: tl.constexpr, COLUMNS: tl.constexpr, GROUP_M: tl.constexpr, ACC: tl.constexpr,
+           BATCHED: tl.constexpr = False, SPLIT: tl.constexpr = False, BIAS: tl.constexpr = False,
+           RESIDUAL: tl.constexpr = False, SCALED: tl.constexpr = False,
+           ACTIVATION: tl.constexpr = "none"):
+    """c = activation(a @ b * scale_a * scale_b + bias) + residual; grid (instances,).
 
-    As many instances as tiles, or as many as the device runs at a time: each then walks over its
-    tiles, and the first loads of a tile overlap the end of the one before.
+    a: [batches, M, K], b: [batches, K, N], c and residual: [batches, M, N], bias: [N]; scale_a: one
+    for each row (stride_sa 1) or one for all (0), scale_b the same for columns. What a flag leaves
+    out is None. Strides are in elements. ACC is the accumulator's type: float32, or int32 for
+    integers.
 
-    Strides are in elements. ACC is the accumulator's type: float32, or int32 for integers.
-    Tiles are walked in groups of GROUP_M rows, so that operands stay in the cache.
+    A tile is ROWS x COLUMNS. They may be less than BLOCK_M and BLOCK_N, which are powers of two and
+    what a matrix unit takes: fewer columns where that makes tiles and processors come out even, fewer
+    rows where there are no more.
+
+    Instances share the tiles: as many as tiles, or as many as the device runs at a time. Each then
+    walks over its tiles, and the first loads of a tile overlap the end of the one before.
+
+    SPLIT: where there are few tiles, each is made in `parts` parts of `part_steps` steps along K.
+    Instances that run together work on the same steps, so that they find operands in the cache.
+    `partials` has a tile of ACC for each part, `arrived` an int32 for each tile, all 0 before and
+    after.
     """
-    tiles_m = tl.cdiv(M, BLOCK_M)
-    tiles_n = tl.cdiv(N, BLOCK_N)
+    tiles_m = tl.cdiv(M, ROWS)
+    tiles_n = tl.cdiv(N, COLUMNS)
+    tiles = tiles_m * tiles_n
+    all_tiles = tiles
+    if BATCHED:
+        all_tiles *= batches
+    work = all_tiles
+    if SPLIT:
+        work *= parts
     depth = tl.arange(0, BLOCK_K).to(tl.int64)
-    for tile in range(tl.program_id(0), tiles_m * tiles_n, tl.num_programs(0)):
-        group = tile // (GROUP_M * tiles_n)
-        first_m = group * GROUP_M
-        group_rows = tl.minimum(tiles_m - first_m, GROUP_M)
-        inside = tile % (GROUP_M * tiles_n)
-        tile_m = first_m + inside % group_rows
-        tile_n = inside // group_rows
-
-        rows = tile_m.to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
-        cols = tile_n.to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)
-        a_tile = a + rows[:, None] * stride_am + depth[None, :] * stride_ak
-        b_tile = b + depth[:, None] * stride_bk + cols[None, :] * stride_bn
+    for item in range(tl.program_id(0), work, tl.num_programs(0)):
+        tile = item
+        first_k = 0
+        end_k = K
+        if SPLIT:
+            tile = item % all_tiles
+            part = item // all_tiles
+            first_k = part * part_steps * BLOCK_K
+            end_k = tl.minimum(first_k + part_steps * BLOCK_K, K)
+        in_batch = tile
+        a_base = a
+        b_base = b
+        c_base = c
+        batch = 0
+        if BATCHED:
+            batch = (tile // tiles).to(tl.int64)
+            in_batch = tile % tiles
+            a_base += batch * stride_ab
+            b_base += batch * stride_bb
+            c_base += batch * stride_cb
+        tile_m, tile_n = place(in_batch, tiles_m, tiles_n, GROUP_M)
+        rows = tile_m.to(tl.int64) * ROWS + tl.arange(0, BLOCK_M)
+        cols = tile_n.to(tl.int64) * COLUMNS + tl.arange(0, BLOCK_N)
+        row_known = rows < M
+        if ROWS < BLOCK_M:
+            row_known = row_known & (tl.arange(0, BLOCK_M) < ROWS)
+        col_known = cols < N
+        if COLUMNS < BLOCK_N:
+            col_known = col_known & (tl.arange(0, BLOCK_N) < COLUMNS)
+        a_tile = a_base + rows[:, None] * stride_am + (first_k + depth)[None, :] * stride_ak
+        b_tile = b_base + (first_k + depth)[:, None] * stride_bk + cols[None, :] * stride_bn
         acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=ACC)
-        for k in range(0, K, BLOCK_K):
-            left = tl.load(a_tile, mask=(rows[:, None] < M) & (k + depth[None, :] < K), other=0)
-            right = tl.load(b_tile, mask=(k + depth[:, None] < K) & (cols[None, :] < N), other=0)
+        for k in range(first_k, end_k, BLOCK_K):
+            left = tl.load(a_tile, mask=row_known[:, None] & (k + depth[None, :] < K), other=0)
+            right = tl.load(b_tile, mask=(k + depth[:, None] < K) & col_known[None, :], other=0)
             acc = tl.dot(left, right, acc, input_precision="ieee")
             a_tile += BLOCK_K * stride_ak
             b_tile += BLOCK_K * stride_bk
-        c_tile = c + rows[:, None] * stride_cm + cols[None, :] * stride_cn
-        tl.store(c_tile, acc, mask=(rows[:, None] < M) & (cols[None, :] < N))
+
+        finished = True
+        if SPLIT:
+            acc, finished = gather(acc, partials, arrived, tile, part, parts, ROWS, COLUMNS,
+                                   BLOCK_M, BLOCK_N)
+        inside = row_known[:, None] & col_known[None, :] & finished
+        result = acc
+        if SCALED:
+            factors = (tl.load(scale_a + rows * stride_sa, mask=rows < M, other=0.0)[:, None]
+                       * tl.load(scale_b + cols * stride_sb, mask=cols < N, other=0.0)[None, :])
+            result = acc.to(tl.float32) * factors
+        if BIAS:
+            result += tl.load(bias + cols, mask=cols < N, other=0)[None, :].to(result.dtype)
+        result = activate(result, ACTIVATION)
+        if RESIDUAL:
+            r_tile = (residual + batch * stride_rb + rows[:, None] * stride_rm
+                      + cols[None, :] * stride_rn)
+            result += tl.load(r_tile, mask=inside, other=0).to(result.dtype)
+        tl.store(c_base + rows[:, None] * stride_cm + cols[None, :] * stride_cn, result,
+                 mask=inside)

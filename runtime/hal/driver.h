@@ -130,8 +130,9 @@ public:
   virtual bool isIdle(int device, Stream stream) = 0;
   /// All streams.
   virtual void synchronizeDevice(int device) = 0;
-  /// The stream's work is recorded for later replay: nothing may wait for it now.
-  virtual bool isCapturing(int device, Stream stream) = 0;
+  /// Not 0 while the stream's work is recorded for later replay, when nothing may wait for it; a
+  /// number of its own for each recording.
+  virtual uint64_t recordingOf(int device, Stream stream) = 0;
 
   virtual Event createEvent(int device) = 0;
   virtual void destroyEvent(int device, Event event) = 0;

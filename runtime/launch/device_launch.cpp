@@ -87,7 +87,7 @@ struct Parameters {
 static void checkAtOnce(World *world, DeviceKernel &kernel, hal::Stream stream,
                         const DeviceKernel::Binding &binding) {
   hal::Driver &driver = *kernel.where.driver;
-  if (driver.isCapturing(kernel.where.device, stream))
+  if (driver.recordingOf(kernel.where.device, stream))
     return;
   if (world && stream == world->deviceStream())
     world->awaitLaunches();

@@ -373,8 +373,11 @@ bool readMask(AffineAccess &access, Value mask, ArrayRef<int> place) {
   if (!along || along->first < 0)
     return false;
   AccessDim &dim = access.dims[size_t(inner[size_t(along->first)])];
-  if (!sameSum(along->second, dim.start))
-    return false;
+  if (!sameSum(along->second, dim.start)) {
+    std::optional<int64_t> kept = keptByMask(mask, along->first);
+    dim.kept = kept && (!dim.kept || *kept < dim.kept) ? *kept : dim.kept;
+    return kept.has_value();
+  }
   if (predicate == arith::CmpIPredicate::sge)
     return isSplatOfZero(bound);
   if (predicate != arith::CmpIPredicate::slt || dim.extent)
@@ -450,6 +453,31 @@ std::optional<AffineAccess> affineAccess(core::LoadOp load) {
   if (load.getMask() && !readMask(access, load.getMask(), place))
     return std::nullopt;
   return access;
+}
+
+std::optional<int64_t> keptByMask(Value mask, int dim) {
+  Operation *op = mask ? mask.getDefiningOp() : nullptr;
+  if (!op)
+    return std::nullopt;
+  if (isa<arith::AndIOp>(op)) {
+    auto lhs = keptByMask(op->getOperand(0), dim), rhs = keptByMask(op->getOperand(1), dim);
+    return lhs && rhs ? std::min(*lhs, *rhs) : lhs ? lhs : rhs;
+  }
+  if (auto repeat = dyn_cast<core::BroadcastOp>(op))
+    return keptByMask(repeat.getSource(), dim);
+  if (auto expand = dyn_cast<core::ExpandDimsOp>(op)) {
+    int axis = int(expand.getAxis());
+    return axis == dim ? std::nullopt : keptByMask(expand.getSource(), dim - (axis < dim));
+  }
+  auto compare = dyn_cast<arith::CmpIOp>(op);
+  if (!compare || compare.getPredicate() != arith::CmpIPredicate::slt)
+    return std::nullopt;
+  auto along = indexAlong(compare.getLhs());
+  DenseElementsAttr bound;
+  if (!along || along->first != dim || !along->second.empty() ||
+      !matchPattern(compare.getRhs(), m_Constant(&bound)) || !bound.isSplat())
+    return std::nullopt;
+  return bound.getSplatValue<APInt>().getSExtValue();
 }
 
 Value emitSum(OpBuilder &b, Location loc, const AffineSum &sum) {

@@ -33,6 +33,8 @@ struct AccessDim {
   mlir::Value extent;
   /// Of the tile, 1 where only `start` moves.
   int64_t box = 1;
+  /// The mask keeps only so many indices of the tile, from its first; 0: all.
+  int64_t kept = 0;
 };
 
 struct AffineAccess {
@@ -44,8 +46,13 @@ struct AffineAccess {
   unsigned fastest = 0;
 };
 
-/// None when the load is of another kind, or not aligned for bulk copies.
+/// None when the load is of another kind, or not aligned for bulk copies. A bulk copy brings more than
+/// the mask keeps where `kept` is set.
 std::optional<AffineAccess> affineAccess(core::LoadOp load);
+
+/// How many indices of a tile, from its first along `dim`, a mask keeps at most, as it says by a
+/// comparison of tl.arange with a constant; none when it does not.
+std::optional<int64_t> keptByMask(mlir::Value mask, int dim);
 
 /// Emits a uniform sum as i32.
 mlir::Value emitSum(mlir::OpBuilder &b, mlir::Location loc, const AffineSum &sum);

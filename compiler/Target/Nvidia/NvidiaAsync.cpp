@@ -184,15 +184,22 @@ static Value groupIndex(const NvidiaMachine &machine, OpBuilder &b, Location loc
 }
 
 SmallVector<Value> NvidiaMachine::emitAsyncDot(OpBuilder &b, Location loc, const AsyncDot &dot) const {
-  int64_t m = dot.lhsShape[0], k = dot.lhsShape[1], n = dot.accType.getDimSize(1);
+  // Where the left operand has fewer rows, those that follow it in memory make rows that nobody uses.
+  int64_t m = dot.accType.getDimSize(0), k = dot.lhsShape[1], n = dot.accType.getDimSize(1);
   GroupGrid grid = GroupGrid::of(m, n, dot.numWarps);
   int64_t bits = dot.element.getIntOrFloatBitWidth(), stepK = 256 / bits;
-  int64_t instructionN = std::min<int64_t>(256, grid.columns);
-  int64_t rowBlocks = m / GroupRows / grid.rowGroups, columnBlocks = grid.columns / instructionN;
+  // The right operand may have fewer columns than the accumulator, whose others stay as they are.
+  int64_t columns = std::min(grid.columns, dot.rhsType.getShape()[1]);
+  int64_t instructionN = std::min<int64_t>(256, columns);
+  int64_t rowBlocks = m / GroupRows / grid.rowGroups, columnBlocks = columns / instructionN;
   bool lhsInRegisters = !dot.lhsStart;
   bool isFloat = isa<FloatType>(dot.accType.getElementType());
 
-  WgmmaText text(dot.accumulator.size(), isFloat);
+  SmallVector<Value> accumulator(dot.accumulator), used;
+  size_t ofRow = size_t(grid.columns) / 2, usedOfRow = size_t(columns) / 2;
+  for (size_t row = 0; row < accumulator.size(); row += ofRow)
+    used.append(accumulator.begin() + row, accumulator.begin() + row + usedOfRow);
+  WgmmaText text(used.size(), isFloat);
   Value group = groupIndex(*this, b, loc);
   auto constant = [&](int64_t value) -> Value { return arith::ConstantIntOp::create(b, loc, value, 32); };
   Value rowGroup = arith::AndIOp::create(b, loc, group, constant(grid.rowGroups - 1));
@@ -249,10 +256,13 @@ SmallVector<Value> NvidiaMachine::emitAsyncDot(OpBuilder &b, Location loc, const
         text.body += ";\n";
       }
   text.body += "wgmma.commit_group.sync.aligned;\n}";
-  text.tie(dot.accumulator);
-  return emitPtx(b, loc, text.body, text.constraints,
-                 SmallVector<Type>(dot.accumulator.size(), dot.accType.getElementType()),
-                 text.operands, true);
+  text.tie(used);
+  SmallVector<Value> results =
+      emitPtx(b, loc, text.body, text.constraints,
+              SmallVector<Type>(used.size(), dot.accType.getElementType()), text.operands, true);
+  for (auto [i, result] : llvm::enumerate(results))
+    accumulator[i / usedOfRow * ofRow + i % usedOfRow] = result;
+  return accumulator;
 }
 
 // Accumulators pass through, so that nothing reads them before the wait.

@@ -5,6 +5,8 @@
 #include "compiler/Dialect/Device/IR/Device.h"
 #include "compiler/Target/Nvidia/TensorMaps.h"
 #include "compiler/Target/Simt/AsyncDot.h"
+#include "compiler/Target/Simt/LayoutChoice.h"
+#include "llvm/ADT/DenseSet.h"
 
 using namespace tilery::simt;
 
@@ -54,14 +56,72 @@ bool RingPlan::fitsInstruction(core::DotOp dot, const BufferType &rhs) {
 }
 
 BufferType RingPlan::bufferType(core::LoadOp load, const AffineAccess &access) {
-  auto tile = cast<RankedTensorType>(load.getType());
-  return BufferType::get(load.getContext(), tile.getShape(), tile.getElementType(),
-                         access.fastest);
+  int64_t shape[2];
+  shape[access.fastest] = access.dims[0].box;
+  shape[1 - access.fastest] = access.dims[1].box;
+  return BufferType::get(load.getContext(), shape, access.element, access.fastest);
 }
 
 BufferType RingPlan::transposed(BufferType type) {
   SmallVector<int64_t> shape = {type.getShape()[1], type.getShape()[0]};
   return BufferType::get(type.getContext(), shape, type.getElement(), 1 - type.getFastest());
+}
+
+namespace {
+/// Whether the rows (dim 0) or columns (1) of a value from number `kept` on reach nothing but stores
+/// that leave them out.
+class UnusedEnd {
+public:
+  UnusedEnd(int dim, int64_t kept) : dim(dim), kept(kept) {}
+
+  bool of(Value value) {
+    return !seen.insert(value).second ||
+           llvm::all_of(value.getUses(), [&](OpOperand &use) { return ofUse(use); });
+  }
+
+private:
+  bool ofUse(OpOperand &use) {
+    Operation *user = use.getOwner();
+    unsigned operand = use.getOperandNumber();
+    if (auto store = dyn_cast<core::StoreOp>(user)) {
+      std::optional<int64_t> stored = keptByMask(store.getMask(), dim);
+      return use.get() == store.getValue() && stored && *stored <= kept;
+    }
+    if (auto dot = dyn_cast<core::DotOp>(user))
+      return use.get() == dot.getAccumulator() && operand == 2 && of(dot.getResult());
+    if (auto loop = dyn_cast<scf::ForOp>(user))
+      return carried(loop, loop.getTiedLoopResult(&use).getResultNumber());
+    if (isa<scf::YieldOp>(user)) {
+      if (auto loop = dyn_cast<scf::ForOp>(user->getParentOp()))
+        return carried(loop, operand);
+      return isa<scf::IfOp>(user->getParentOp()) && of(user->getParentOp()->getResult(operand));
+    }
+    return isElementwise(user) && user->getNumResults() == 1 && of(user->getResult(0));
+  }
+
+  bool carried(scf::ForOp loop, unsigned number) {
+    return of(loop.getResult(number)) && of(loop.getRegionIterArg(number));
+  }
+
+  int dim;
+  int64_t kept;
+  llvm::DenseSet<Value> seen;
+};
+} // namespace
+
+bool RingPlan::dropUnused(core::DotOp dot, AffineAccess &access, unsigned dim, bool isRhs) {
+  bool alongFastest = access.fastest == dim;
+  AccessDim &outer = access.dims[alongFastest ? 0 : 1], &depth = access.dims[alongFastest ? 1 : 0];
+  if (depth.kept || !UnusedEnd(isRhs ? 1 : 0, outer.kept).of(dot.getResult()))
+    return false;
+  auto acc = cast<RankedTensorType>(dot.getAccumulator().getType());
+  GroupGrid grid = GroupGrid::of(acc.getDimSize(0), acc.getDimSize(1), numWarps);
+  bool fits = isRhs ? grid.columnGroups == 1 && grid.columns <= 256 && outer.kept % 16 == 0
+                    : acc.getDimSize(0) == GroupRows && outer.kept % 8 == 0;
+  bool wholePanels = !alongFastest || (isRhs && outer.kept * access.element.getIntOrFloatBitWidth() % 1024 == 0);
+  if (fits && wholePanels && outer.kept > 0)
+    outer.box = std::min(outer.box, outer.kept);
+  return true; // else more is copied and multiplied than is used
 }
 
 // A load that only products use, by way of a transposition at most.
@@ -85,6 +145,9 @@ bool RingPlan::addOperand(core::DotOp dot, Value value, bool isRhs) {
     return !isRhs && !operand.load; // the left operand may come in registers
   auto access = affineAccess(operand.load);
   if (!access || writes(access->base))
+    return false;
+  if (llvm::any_of(access->dims, [](const AccessDim &dim) { return dim.kept != 0; }) &&
+      !dropUnused(dot, *access, isRhs != operand.transposed ? 1 : 0, isRhs))
     return false;
   Load load{operand.load, *access, bufferType(operand.load, *access)};
   BufferType seen = operand.transposed ? transposed(load.type) : load.type;
@@ -193,7 +256,11 @@ bool RingPlan::chooseStages() {
   unsigned innermost = 0;
   for (const Ring &ring : rings)
     innermost = std::max(innermost, ring.depth);
-  constexpr int64_t reserve = 2048; // barriers, small exchanges
+  int64_t reserve = 2048, behind = 0; // barriers, small exchanges
+  for (const Ring &ring : rings)
+    for (BufferType tile : ring.tiles)
+      behind = std::max(behind, bytesBehind(tile));
+  reserve += behind;
   for (unsigned stages = std::max(2u, numStages); stages >= 2; --stages) {
     int64_t total = reserve;
     for (Ring &ring : rings) {

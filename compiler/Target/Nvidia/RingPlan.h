@@ -84,6 +84,10 @@ private:
 
   static BufferType bufferType(core::LoadOp load, const AffineAccess &access);
 
+  // Rows of a left operand and columns of a right one that its mask takes away are not copied where
+  // the product's result is not used there either. False when this cannot be seen.
+  bool dropUnused(core::DotOp dot, AffineAccess &access, unsigned dim, bool isRhs);
+
   // A load that only products use, by way of a transposition at most.
   static bool feedsOnlyDots(core::LoadOp load);
 

@@ -117,29 +117,11 @@ private:
     take(dot, 2, layoutOf(dot));
   }
 
-  // Results of matrix units need not pass through shared memory: exchanges between neighbouring
-  // lanes already make runs as long as one access takes.
   LayoutAttr storeLayout(core::StoreOp store) {
     Choice value = preferred(store.getValue());
-    if (value.weight != Weight::Matrix)
-      return memoryLayout(store.getPointer(), store.getMask());
-    LinearLayout layout = LinearLayout::of(value.layout);
-    ArrayRef<int64_t> shape = core::shapeOf(store.getPointer().getType());
-    unsigned fastest = axes.fastestDim(store.getPointer()), shift = axisShift(shape, fastest);
-    unsigned width = axes.vectorWidth(store.getPointer(), store.getMask(), fastest);
-    for (int32_t step = 1; step < int32_t(width); step *= 2) {
-      int32_t wanted = step << shift;
-      if (llvm::is_contained(layout.registers, wanted))
-        continue;
-      auto lane = llvm::find(layout.lanes, wanted);
-      auto spare = llvm::find_if(layout.registers, [&](int32_t base) {
-        return (base & axisMask(shape, fastest)) == base && base >= int32_t(width) << shift;
-      });
-      if (lane == layout.lanes.end() || spare == layout.registers.end())
-        return memoryLayout(store.getPointer(), store.getMask());
-      std::swap(*lane, *spare);
-    }
-    return layout.attr(kernel.getContext());
+    return value.weight == Weight::Matrix
+               ? widened(value.layout, store.getPointer(), store.getMask())
+               : memoryLayout(store.getPointer(), store.getMask());
   }
 
   void rewriteYield(scf::YieldOp yield) {

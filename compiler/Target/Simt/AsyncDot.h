@@ -23,6 +23,12 @@ LinearLayout asyncDotLayout(int64_t m, int64_t n, unsigned numWarps);
 /// The left operand's layout when it comes in registers.
 LinearLayout asyncLhsLayout(int64_t m, int64_t n, int64_t k, unsigned numWarps);
 
+/// Products read whole groups of rows, whatever lies behind a tile of fewer: how many bytes must.
+inline int64_t bytesBehind(BufferType tile) {
+  constexpr int64_t group = GroupRows * 128;
+  return tile.bytes() < group ? group : 0;
+}
+
 /// One product, as lowering hands it to the machine.
 struct AsyncDot {
   mlir::RankedTensorType accType;

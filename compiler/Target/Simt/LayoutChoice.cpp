@@ -3,6 +3,8 @@
 #include "compiler/Target/Simt/LayoutChoice.h"
 
 #include "compiler/Target/Simt/Passes.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace tilery::simt {
@@ -55,6 +57,75 @@ LayoutAttr LayoutChoice::memoryLayout(Value pointer, Value mask) {
       order.push_back(dim);
   return blockedLayout(shape, order, vector, machine.laneBits(), warpBits)
       .attr(kernel.getContext());
+}
+
+// Results of matrix units need not pass through shared memory: exchanges between neighbouring
+// lanes already make runs as long as one access takes.
+LayoutAttr LayoutChoice::widened(LayoutAttr product, Value pointer, Value mask) {
+  LinearLayout layout = LinearLayout::of(product);
+  ArrayRef<int64_t> shape = core::shapeOf(pointer.getType());
+  unsigned fastest = axes.fastestDim(pointer), shift = axisShift(shape, fastest);
+  unsigned width = axes.vectorWidth(pointer, mask, fastest);
+  for (int32_t step = 1; step < int32_t(width); step *= 2) {
+    int32_t wanted = step << shift;
+    if (llvm::is_contained(layout.registers, wanted))
+      continue;
+    auto lane = llvm::find(layout.lanes, wanted);
+    auto spare = llvm::find_if(layout.registers, [&](int32_t base) {
+      return (base & axisMask(shape, fastest)) == base && base >= int32_t(width) << shift;
+    });
+    if (lane == layout.lanes.end() || spare == layout.registers.end())
+      return memoryLayout(pointer, mask);
+    std::swap(*lane, *spare);
+  }
+  return layout.attr(kernel.getContext());
+}
+
+namespace {
+/// What a value becomes part of: elementwise results, and what loops and branches carry.
+class Uses {
+public:
+  /// False when a user is of another kind.
+  bool follow(Value value, llvm::function_ref<bool(Value)> isGoal) {
+    if (!seen.insert(value).second || isGoal(value))
+      return true;
+    return llvm::all_of(value.getUses(), [&](OpOperand &use) {
+      Operation *user = use.getOwner();
+      if (auto loop = dyn_cast<scf::ForOp>(user)) {
+        unsigned number = loop.getTiedLoopResult(&use).getResultNumber();
+        return follow(loop.getResult(number), isGoal) &&
+               follow(loop.getRegionIterArg(number), isGoal);
+      }
+      if (isa<scf::YieldOp>(user) && isa<scf::ForOp, scf::IfOp>(user->getParentOp())) {
+        Value result = user->getParentOp()->getResult(use.getOperandNumber());
+        auto loop = dyn_cast<scf::ForOp>(user->getParentOp());
+        return follow(result, isGoal) &&
+               (!loop || follow(loop.getRegionIterArg(use.getOperandNumber()), isGoal));
+      }
+      return isElementwise(user) && user->getNumResults() == 1 && follow(user->getResult(0), isGoal);
+    });
+  }
+
+private:
+  llvm::DenseSet<Value> seen;
+};
+} // namespace
+
+bool LayoutChoice::adaptLoads() {
+  kernel.walk([&](core::LoadOp load) {
+    if (!isTileValue(load))
+      return;
+    llvm::SmallSetVector<LayoutAttr, 2> products;
+    bool onlyProducts = Uses().follow(load.getResult(), [&](Value value) {
+      Choice choice = choiceOf(value);
+      if (choice.weight == Weight::Matrix)
+        products.insert(choice.layout);
+      return choice.weight == Weight::Matrix;
+    });
+    if (onlyProducts && products.size() == 1)
+      adapted[load] = widened(products[0], load.getPointer(), load.getMask());
+  });
+  return !adapted.empty();
 }
 
 void LayoutChoice::findDotLayouts() {
@@ -173,7 +244,8 @@ bool LayoutChoice::demand(Value value, LayoutAttr layout) {
 }
 
 bool LayoutChoice::propagateMemory(Operation *op, Value pointer, Value mask) {
-  LayoutAttr layout = memoryLayout(pointer, mask);
+  LayoutAttr known = adapted.lookup(op);
+  LayoutAttr layout = known ? known : memoryLayout(pointer, mask);
   bool changed = demand(pointer, layout);
   for (Value result : op->getResults())
     changed |= offer(result, layout, Weight::Memory);

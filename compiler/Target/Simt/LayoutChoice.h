@@ -35,6 +35,11 @@ public:
   void choose() {
     findDotLayouts();
     propagate();
+    if (adaptLoads()) {
+      choices.clear();
+      findDotLayouts();
+      propagate();
+    }
     fillUnknown();
   }
 
@@ -44,6 +49,14 @@ protected:
   LinearLayout defaultFor(Type type);
 
   LayoutAttr memoryLayout(Value pointer, Value mask);
+
+  /// The layout of a product's result with lanes and registers exchanged until accesses are wide;
+  /// that of the memory when this does not help.
+  LayoutAttr widened(LayoutAttr product, Value pointer, Value mask);
+
+  /// Loads that are combined with results of products only get a layout near that of the product.
+  /// True when there are any.
+  bool adaptLoads();
 
   unsigned numWarps() const { return 1u << warpBits; }
 
@@ -116,6 +129,7 @@ protected:
   AxisAnalysis axes;
   DenseMap<Value, bool> freeness;
   llvm::MapVector<Value, Choice> choices;
+  DenseMap<Operation *, LayoutAttr> adapted; ///< loads near products
 };
 
 } // namespace tilery::simt

@@ -36,6 +36,11 @@ void Lowering::allocateRings() {
     }
     rings.push_back(std::move(ring));
   }
+  int64_t behind = 0;
+  for (const Ring &ring : rings)
+    for (BufferType tile : ring.tiles)
+      behind = std::max(behind, bytesBehind(tile));
+  offset += behind;
   for (Ring &ring : rings) {
     ring.barriers = offset;
     offset += 16 * ring.stages;

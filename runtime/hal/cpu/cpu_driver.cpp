@@ -68,7 +68,7 @@ public:
   void synchronize(int, Stream) override {}
   bool isIdle(int, Stream) override { return true; }
   void synchronizeDevice(int) override {}
-  bool isCapturing(int, Stream) override { return false; }
+  uint64_t recordingOf(int, Stream) override { return 0; }
   Event createEvent(int) override { return new int64_t(0); }
   void destroyEvent(int, Event event) override { delete static_cast<int64_t *>(event); }
   void record(Event event, int, Stream) override { *static_cast<int64_t *>(event) = nowNs(); }

@@ -162,7 +162,7 @@ TEST_P(Work, HappensInTheOrderOfAStream) {
   EXPECT_EQ(host[9], 7);
   EXPECT_EQ(host[10], 8);
   EXPECT_EQ(host.back(), 7);
-  EXPECT_FALSE(driver.isCapturing(0, stream));
+  EXPECT_EQ(driver.recordingOf(0, stream), 0u);
   driver.destroyStream(0, stream);
   driver.synchronizeDevice(0);
   driver.release(memory, 1 << 20);

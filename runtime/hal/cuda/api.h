@@ -102,7 +102,8 @@ static_assert(sizeof(LaunchConfig) == 56);
   CALL(streamDestroy, cuStreamDestroy_v2, (Handle))                                               \
   CALL(streamSynchronize, cuStreamSynchronize, (Handle))                                          \
   CALL(streamQuery, cuStreamQuery, (Handle))                                                      \
-  CALL(streamIsCapturing, cuStreamIsCapturing, (Handle, int *))                                   \
+  CALL(streamGetCaptureInfo, cuStreamGetCaptureInfo_v2,                                           \
+       (Handle, int *, uint64_t *, Handle *, const Handle **, size_t *))                          \
   CALL(streamWaitEvent, cuStreamWaitEvent, (Handle, Handle, unsigned))                            \
   CALL(exchangeCaptureMode, cuThreadExchangeStreamCaptureMode, (int *))                           \
   CALL(eventCreate, cuEventCreate, (Handle *, unsigned))                                          \

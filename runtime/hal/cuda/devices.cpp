@@ -185,11 +185,15 @@ void CudaDriver::synchronizeDevice(int device) {
   check(api().contextSynchronize(), "cuCtxSynchronize");
 }
 
-bool CudaDriver::isCapturing(int device, Stream stream) {
+uint64_t CudaDriver::recordingOf(int device, Stream stream) {
+  if (!stream)
+    return 0; // cannot be captured; asking while another stream is captured is an error
   Scope scope(opened(device).context);
   int status = 0;
-  // The default stream cannot be captured; asking while another is captured is an error.
-  return stream && api().streamIsCapturing(stream, &status) == Success && status != 0;
+  uint64_t number = 0;
+  Result result =
+      api().streamGetCaptureInfo(stream, &status, &number, nullptr, nullptr, nullptr);
+  return result == Success && status != 0 ? number : 0;
 }
 
 Event CudaDriver::createEvent(int device) {

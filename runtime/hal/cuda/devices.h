@@ -116,7 +116,7 @@ public:
   void synchronize(int device, Stream stream) override;
   bool isIdle(int device, Stream stream) override;
   void synchronizeDevice(int device) override;
-  bool isCapturing(int device, Stream stream) override;
+  uint64_t recordingOf(int device, Stream stream) override;
   Event createEvent(int device) override;
   void destroyEvent(int device, Event event) override;
   void record(Event event, int device, Stream stream) override;

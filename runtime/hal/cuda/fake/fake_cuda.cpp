@@ -4,6 +4,7 @@
 #include "runtime/hal/cuda/fake/fake_state.h"
 
 #include <cstdlib>
+#include <atomic>
 #include <cstring>
 #include <sys/mman.h>
 
@@ -69,8 +70,10 @@ FAKE(cuStreamDestroy_v2, (Handle stream), delete static_cast<Stream *>(stream);)
 FAKE(cuStreamSynchronize, (Handle stream),
      if (stream && static_cast<Stream *>(stream)->capturing) return CaptureUnsupported;)
 FAKE(cuStreamQuery, (Handle stream), return state().busy == stream ? NotReady : Success;)
-FAKE(cuStreamIsCapturing, (Handle stream, int *status),
-     *status = stream && static_cast<Stream *>(stream)->capturing;)
+FAKE(cuStreamGetCaptureInfo_v2,
+     (Handle stream, int *status, uint64_t *number, Handle *, const Handle **, size_t *),
+     *number = uint64_t(stream ? static_cast<Stream *>(stream)->capturing : 0);
+     *status = *number != 0;)
 FAKE(cuStreamWaitEvent, (Handle, Handle, unsigned), )
 FAKE(cuThreadExchangeStreamCaptureMode, (int *mode), std::swap(*mode, captureMode());)
 FAKE(cuEventCreate, (Handle * event, unsigned), *event = new double(0);)
@@ -192,6 +195,7 @@ void fake_cuda_reset(void) {
 void fake_cuda_fail(const char *symbol, int result) { state().failures[symbol] = result; }
 void fake_cuda_busy(void *stream) { state().busy = stream; }
 void fake_cuda_capture(void *stream, int capturing) {
-  static_cast<Stream *>(stream)->capturing = capturing;
+  static std::atomic<int> number = 0;
+  static_cast<Stream *>(stream)->capturing = capturing ? ++number : 0;
 }
 }

@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// How a matrix product is cut into tiles and dealt out to program instances.
+#pragma once
+
+#include "ops/op.h"
+
+namespace tilery::ops {
+
+struct MatmulProblem {
+  int64_t m = 0, n = 0, k = 0, batches = 1;
+  int32_t dtype = TILERY_FP32, accumulator = TILERY_FP32;
+  /// Both operands can be brought by bulk copies into shared memory, which feeds matrix units.
+  bool streams = false;
+};
+
+struct MatmulPlan {
+  int64_t blockM = 64, blockN = 64, blockK = 64; ///< powers of two
+  int64_t rows = 64, columns = 64;               ///< of a tile, at most blockM and blockN
+  int64_t groupM = 8;
+  int64_t warps = 4, stages = 3;
+  int64_t instances = 1;
+  int64_t parts = 1, partSteps = 0; ///< that the steps of a tile are made in
+  double microseconds = 0;          ///< what the model expects, on devices that it knows
+};
+
+/// What a caller has chosen; 0 leaves it to the model.
+struct MatmulChoice {
+  int64_t blockM = 0, blockN = 0, blockK = 0, columns = 0, parts = 0;
+};
+
+MatmulPlan planMatmul(const MatmulProblem &problem, const tilery_device_properties &device,
+                      const MatmulChoice &wanted);
+
+} // namespace tilery::ops
