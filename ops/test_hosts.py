@@ -174,9 +174,9 @@ def test_checks_of_one_rank():
         ty.ops.matmul(A, B)
     with fails(ty.LaunchError, "matmul: 'scale_a' and 'scale_b' come together"):
         ty.ops.matmul(A, B, C, None, None, A[0, :1].copy())
-    with fails(ty.LaunchError, "matmul: 'residual' has shape [5, 4]", "dimension 0 must be 4"):
+    with fails(ty.LaunchError, "matmul: 'residual' has shape", "dimension 0 must be 4"):
         ty.ops.matmul(A, B, C, None, C.T.copy())
-    with fails(ty.LaunchError, "'scale_b' has shape [4]", "must be 5 (1 or N of 'b')"):
+    with fails(ty.LaunchError, "'scale_b' has shape", "must be 5", "1 or N of 'b'"):
         ty.ops.matmul(A, B, C, None, None, A[0, :1].copy(), C[:, 0].copy())
     with fails(ty.LaunchError, "matmul: 'c' is missing"):
         ty.ops.matmul(A, B, None)

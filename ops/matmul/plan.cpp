@@ -20,7 +20,7 @@ struct Candidate {
   double efficiency;
 };
 
-constexpr std::array<Candidate, 16> candidates = {{{128, 256, 256, 8, 4, 1.08},
+constexpr std::array<Candidate, 17> candidates = {{{128, 256, 256, 8, 4, 1.08},
                                                    {128, 256, 224, 8, 4, 1.07},
                                                    {128, 256, 192, 8, 4, 1.05},
                                                    {128, 256, 160, 8, 4, 0.99},
@@ -34,6 +34,7 @@ constexpr std::array<Candidate, 16> candidates = {{{128, 256, 256, 8, 4, 1.08},
                                                    {64, 256, 192, 4, 6, 0.84},
                                                    {64, 256, 160, 4, 8, 0.74},
                                                    {64, 128, 128, 4, 10, 0.82},
+                                                   {64, 128, 112, 4, 10, 0.74},
                                                    {64, 128, 96, 4, 10, 0.65},
                                                    {64, 64, 64, 4, 12, 0.58}}};
 constexpr int64_t MostParts = 8;
@@ -44,6 +45,7 @@ constexpr double BytesFromMemory = 4.2e6 / 132; // all of them at once
 constexpr double BytesOfOne = 80e3;             // from the cache
 constexpr double HalfOperations = 6.2e6;        // twice as many of 8 bits
 constexpr double StartMicroseconds = 4;
+constexpr double RoundMicroseconds = 1; // a tile's results are written before its next tile
 constexpr double MeetMicroseconds = 6; // a part is seen by the last one
 } // namespace
 
@@ -63,7 +65,8 @@ static void deal(MatmulPlan &plan, const MatmulProblem &problem, int64_t process
 static double expected(const MatmulPlan &plan, const MatmulProblem &problem, double efficiency,
                        int64_t processors) {
   double bytes = bytesOf(problem.dtype), m = double(problem.m), n = double(problem.n);
-  double steps = double(ceilDiv(tilesOf(plan, problem) * plan.parts, processors) * plan.partSteps);
+  int64_t rounds = ceilDiv(tilesOf(plan, problem) * plan.parts, processors);
+  double steps = double(rounds * plan.partSteps);
   double operations = 2.0 * double(plan.blockM * plan.columns * plan.blockK);
   double copied = double((plan.rows + plan.columns) * plan.blockK) * bytes;
   double step =
@@ -74,7 +77,8 @@ static double expected(const MatmulPlan &plan, const MatmulProblem &problem, dou
   if (plan.parts > 1) // each writes a part, the last reads all
     handing = MeetMicroseconds +
               1.5 * double(plan.rows * plan.columns * 4 * (1 + plan.parts)) / BytesOfOne;
-  return StartMicroseconds + std::max(memory, steps * step) + handing;
+  return StartMicroseconds + RoundMicroseconds * double(rounds - 1) +
+         std::max(memory, steps * step) + handing;
 }
 
 // Instances whose operands come by ordinary loads: of moderate size, so that registers and shared
@@ -110,6 +114,10 @@ static MatmulPlan planStreams(const MatmulProblem &problem, const tilery_device_
     for (plan.parts = 1; plan.parts <= MostParts; ++plan.parts) {
       if (!isWanted(wanted.parts, plan.parts))
         continue;
+      // Parts of one tile that run after each other would bring operands from memory again.
+      bool atOnce = tilesOf(plan, problem) * plan.parts <= device.processors;
+      if (plan.parts > 1 && !atOnce && wanted.parts == 0)
+        break;
       deal(plan, problem, device.processors);
       plan.microseconds = expected(plan, problem, candidate.efficiency, device.processors);
       if (best.microseconds == 0 || plan.microseconds < best.microseconds)
