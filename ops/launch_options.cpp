@@ -23,20 +23,22 @@ const tilery_options *launchOptions(const tilery_device_properties &device, int6
   return options;
 }
 
-// Registers of one instance hold up to 32768 elements, 32 a thread, so that such a row is read
-// once. Longer rows are read in blocks of 8192, of which several instances are resident and hide
-// each other's waits. An instance of short rows has several, unless all processors would not be busy.
+// Registers of one instance hold up to 16384 elements, so that such a row is read once, and two
+// instances and more are resident and hide each other's waits. Longer rows are read in blocks of as
+// many, the second time from the cache (measured on an H200, bench/gpu_rows.py: 32768 at once leave
+// room for one instance only, and are slower). An instance of short rows has several, unless all
+// processors would not be busy.
 RowTile chooseRowTile(const Call &call, int64_t m, int64_t n) {
-  constexpr int64_t inRegisters = 32768, ofLonger = 8192, ofInstance = 4096, ofWarp = 1024;
+  constexpr int64_t inRegisters = 16384, ofInstance = 2048, ofWarp = 1024, mostWarps = 8;
   tilery_device_properties device = call.device();
   if (!hasWarps(device)) {
     int64_t block = blockFor(n, 16, 1024);
     return {1, block, n <= block, n > 0 && n % block == 0, nullptr};
   }
-  int64_t block = blockFor(n, 16, n <= inRegisters ? inRegisters : ofLonger);
+  int64_t block = blockFor(n, 16, inRegisters);
   auto share = std::bit_floor(uint64_t(std::max<int64_t>(m / (4 * device.processors), 1)));
   int64_t rows = std::clamp<int64_t>(ofInstance / block, 1, int64_t(share));
-  int64_t warps = std::clamp<int64_t>(rows * block / ofWarp, 1, 32);
+  int64_t warps = std::clamp<int64_t>(rows * block / ofWarp, 1, mostWarps);
   return {rows, block, n <= block, n > 0 && n % block == 0, launchOptions(device, warps)};
 }
 

@@ -21,8 +21,8 @@ def launches(code: str) -> list[str]:
 
 
 @pytest.mark.parametrize("rows,n,threads,instances", [
-    (3, 100, 32, 3), (3, 4096, 128, 3), (3, 8192, 256, 3), (3, 32768, 1024, 3), (3, 50000, 256, 3),
-    (100_000, 128, 128, 3125), (3000, 128, 32, 750), (5000, 2048, 128, 2500)])
+    (3, 100, 32, 3), (3, 4096, 128, 3), (3, 8192, 256, 3), (3, 32768, 256, 3), (3, 50000, 256, 3),
+    (100_000, 128, 64, 6250), (3000, 128, 32, 750), (5000, 2048, 64, 5000)])
 def test_rows(rows, n, threads, instances):
     assert launches(f'''
         x, weight, y = arrays(({rows}, {n}), {n}, ({rows}, {n}))
@@ -31,6 +31,20 @@ def test_rows(rows, n, threads, instances):
         ty.ops.layer_norm(x, y)
         show(3)
     ''') == [f"{name} {threads} {instances} 1 1" for name in ("softmax", "rms_norm", "layer_norm")]
+
+
+@pytest.mark.parametrize("m,n,k,kind,launched", [
+    (8192, 8192, 8192, "bf16", "384 132"),    # more tiles than processors
+    (512, 5120, 8192, "bf16", "384 128"),     # 4 x 32 tiles of 160 columns
+    (64, 5120, 25600, "bf16", "256 108"),     # 54 tiles in two parts
+    (16, 5120, 25600, "bf16", "256 80"),      # 16 of 64 rows
+    (512, 1000, 512, "fp32", "128 128"), (100, 1000, 513, "bf16", "256 8")])
+def test_matmul(m, n, k, kind, launched):
+    assert launches(f'''
+        a, b, c = arrays(({m}, {k}), ({k}, {n}), ({m}, {n}), kind="{kind}")
+        ty.ops.matmul(a, b, c)
+        show(1)
+    ''') == [f"matmul {launched} 1 1"]
 
 
 def test_attention():

@@ -188,8 +188,7 @@ SmallVector<Value> NvidiaMachine::emitAsyncDot(OpBuilder &b, Location loc, const
   int64_t m = dot.accType.getDimSize(0), k = dot.lhsShape[1], n = dot.accType.getDimSize(1);
   GroupGrid grid = GroupGrid::of(m, n, dot.numWarps);
   int64_t bits = dot.element.getIntOrFloatBitWidth(), stepK = 256 / bits;
-  // The right operand may have fewer columns than the accumulator, whose others stay as they are.
-  int64_t columns = std::min(grid.columns, dot.rhsType.getShape()[1]);
+  int64_t columns = dot.columns ? dot.columns : grid.columns;
   int64_t instructionN = std::min<int64_t>(256, columns);
   int64_t rowBlocks = m / GroupRows / grid.rowGroups, columnBlocks = columns / instructionN;
   bool lhsInRegisters = !dot.lhsStart;

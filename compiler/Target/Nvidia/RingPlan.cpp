@@ -118,10 +118,13 @@ bool RingPlan::dropUnused(core::DotOp dot, AffineAccess &access, unsigned dim, b
   GroupGrid grid = GroupGrid::of(acc.getDimSize(0), acc.getDimSize(1), numWarps);
   bool fits = isRhs ? grid.columnGroups == 1 && grid.columns <= 256 && outer.kept % 16 == 0
                     : acc.getDimSize(0) == GroupRows && outer.kept % 8 == 0;
-  bool wholePanels = !alongFastest || (isRhs && outer.kept * access.element.getIntOrFloatBitWidth() % 1024 == 0);
-  if (fits && wholePanels && outer.kept > 0)
-    outer.box = std::min(outer.box, outer.kept);
-  return true; // else more is copied and multiplied than is used
+  if (!fits || outer.kept <= 0 || (alongFastest && !isRhs))
+    return true; // more is copied and multiplied than is used
+  int64_t panel = alongFastest ? 1024 / access.element.getIntOrFloatBitWidth() : 1;
+  outer.box = std::min(outer.box, int64_t(llvm::alignTo(uint64_t(outer.kept), uint64_t(panel))));
+  if (isRhs)
+    usedColumns[dot] = outer.kept;
+  return true;
 }
 
 // A load that only products use, by way of a transposition at most.

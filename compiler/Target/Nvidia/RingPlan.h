@@ -71,6 +71,7 @@ public:
   std::vector<Ring> rings;
   DenseMap<Operation *, unsigned> groupOf;
   SmallVector<Attribute> ringAttrs, mapAttrs;
+  DenseMap<Operation *, int64_t> usedColumns; ///< of products that need not compute all
 
 private:
   bool isCandidate();

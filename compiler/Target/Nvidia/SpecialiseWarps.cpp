@@ -212,7 +212,7 @@ private:
     SmallVector<unsigned> ending = ringsEndingAt(dot);
     bool staysUnderWay = goesRound(dot);
     Value lhs = bufferFor(b, dot.getLhs()), rhs = bufferFor(b, dot.getRhs());
-    Value started = AsyncDotOp::create(b, loc, dot.getType(), lhs, rhs, dot.getAccumulator());
+    Value started = start(b, dot, lhs, rhs, dot.getAccumulator());
     if (!staysUnderWay) {
       auto done = DotWaitOp::create(b, loc, TypeRange(dot.getType()), 0u, ValueRange(started));
       for (unsigned ring : ending)
@@ -289,7 +289,10 @@ private:
   }
 
   Value start(OpBuilder &b, core::DotOp dot, Value lhs, Value rhs, Value accumulator) {
-    return AsyncDotOp::create(b, dot.getLoc(), dot.getType(), lhs, rhs, accumulator);
+    auto columns = usedColumns.find(dot);
+    IntegerAttr limit =
+        columns == usedColumns.end() ? IntegerAttr() : b.getI64IntegerAttr(columns->second);
+    return AsyncDotOp::create(b, dot.getLoc(), dot.getType(), lhs, rhs, accumulator, limit);
   }
 
   static Value wait(OpBuilder &b, Location loc, unsigned pending, Value started) {

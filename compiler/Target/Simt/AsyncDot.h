@@ -41,6 +41,7 @@ struct AsyncDot {
   mlir::Value rhsStart;
   BufferType rhsType;
   mlir::ValueRange accumulator;
+  int64_t columns = 0; ///< that are computed, 0: all
 };
 
 } // namespace tilery::simt

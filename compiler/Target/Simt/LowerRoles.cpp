@@ -188,6 +188,7 @@ LogicalResult Lowering::lowerAsyncDot(AsyncDotOp op) {
     dot.lhsShape = core::shapeOf(op.getLhs().getType());
   }
   dot.accumulator = elements(op.getAccumulator());
+  dot.columns = op.getColumns().value_or(0);
   define(op, machine.emitAsyncDot(b, loc, dot));
   return success();
 }

@@ -119,8 +119,12 @@ def Simt_TransposedOp : Simt_Op<"transposed", [Pure]> {
 
 def Simt_AsyncDotOp : Simt_RingOp<"async_dot"> {
   let summary = "start lhs times rhs plus accumulator; operands in shared memory (lhs in registers too)";
-  let description = "The result may be used only by further products and by `dot_wait`.";
-  let arguments = (ins Simt_TileOrBuffer:$lhs, Simt_BufferType:$rhs, Core_Tile:$accumulator);
+  let description = [{
+    The result may be used only by further products and by `dot_wait`. With `columns`, only so many are
+    computed; the others stay as they are in the accumulator.
+  }];
+  let arguments = (ins Simt_TileOrBuffer:$lhs, Simt_BufferType:$rhs, Core_Tile:$accumulator,
+                       OptionalAttr<I64Attr>:$columns);
   let results = (outs Core_Tile:$result);
   let assemblyFormat = [{
     $lhs `,` $rhs `,` $accumulator attr-dict `:` type($lhs) `,` type($rhs) `,` type($accumulator)
