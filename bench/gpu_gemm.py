@@ -23,6 +23,11 @@ import torch
 
 import tilery as ty
 
+try:
+    import triton_peers
+except ImportError:
+    triton_peers = None
+
 # N, K: Llama-70B, Qwen3-32B, Llama-8B (peers: shapes the field benchmarks).
 WEIGHTS = [(8192, 8192), (28672, 8192), (51200, 5120), (5120, 25600), (14336, 4096)]
 LARGE = [512, 1024, 2048, 4096, 8192]
@@ -133,6 +138,16 @@ def bench_shape(m, n, k, layout, kind="bf16", tune=False, rounds=7):
         contenders.append(Contender("peer", [peer(kind, *s, c, *scales) for s in turns]))
     except RuntimeError as problem: # torch refuses some shapes of int8 and fp8
         print("   ", kind, m, n, k, "peer:", str(problem)[:100], flush=True)
+    if kind == "bf16" and layout == "nt" and triton_peers:
+        for configuration in triton_peers.PRODUCT_CONFIGURATIONS:
+            call = triton_peers.product(*sets[0], c, configuration)
+            label = "triton" + "x".join(map(str, configuration))
+            calls = [triton_peers.product(*s, c, configuration) for s in turns]
+            try:
+                call()
+                contenders.append(Contender(label, calls))
+            except Exception as problem:
+                print("   ", label, type(problem).__name__, str(problem)[:200], flush=True)
     for name, options in variants(tune):
         if options and options["block_m"] > max(64, m):
             continue
@@ -155,10 +170,14 @@ def bench_shape(m, n, k, layout, kind="bf16", tune=False, rounds=7):
     if len(kept) == 2:
         result["ratio_cool"] = cool["peer"] / cool["ours"]
         result["ratio_sustained"] = sustained["peer"] / sustained["ours"]
+    triton = [t for name, t in cool.items() if name.startswith("triton")]
+    if triton:
+        result["ratio_triton"] = min(triton) / cool["ours"]
     moved = item * (m * k + n * k) + 2 * m * n
     print(f"{kind} {m}x{n}x{k} {layout}: ours {flops / cool['ours'] / 1e9:.0f} TFLOP/s "
           f"{moved / cool['ours'] / 1e9:.2f} TB/s; ratio cool {result.get('ratio_cool', 0):.3f} "
-          f"sustained {result.get('ratio_sustained', 0):.3f} | " +
+          f"sustained {result.get('ratio_sustained', 0):.3f} triton "
+          f"{result.get('ratio_triton', 0):.3f} | " +
           " ".join(f"{name}:{cool.get('peer', t) / t:.2f}" for name, t in sorted(
               cool.items(), key=lambda item: item[1])[:6]), flush=True)
     return result
@@ -173,6 +192,11 @@ def geometric_means(results):
             mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
             print(f"{name}: geometric mean {mean:.3f}, worst {min(ratios):.3f}", flush=True)
             yield name, {"mean": mean, "worst": min(ratios)}
+    ratios = [r["ratio_triton"] for r in results if r["m"] >= 512 and "ratio_triton" in r]
+    if ratios:
+        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        print(f"M >= 512, of Triton: geometric mean {mean:.3f}, worst {min(ratios):.3f}", flush=True)
+        yield "of Triton", {"mean": mean, "worst": min(ratios)}
 
 
 def main():

@@ -93,7 +93,7 @@ def attention(q, k, v, out, mask=None, causal=False, scale=None, tile=(16, 16)):
     kernels("attention").attention[(ty.cdiv(q_len, tile[0]), batch * heads)](
         q, k, v, mask, out, heads, heads // k.shape[1], q_len, k_len, head,
         head**-0.5 if scale is None else scale, *steps, *m_steps, CAUSAL=causal, MASK=kind,
-        BLOCK_Q=tile[0], BLOCK_K=tile[1], BLOCK_D=block(head))
+        BLOCK_Q=tile[0], BLOCK_K=tile[1], BLOCK_D=block(head), EVEN=k_len % tile[1] == 0)
 
 
 def decode(q, k, v, out, lengths=None, causal=False, splits=1, instances=3, tile=16):

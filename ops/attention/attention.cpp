@@ -87,7 +87,7 @@ void run(Call &call) {
                   stride(v, 1), stride(v, 2), stride(out, 0), stride(out, 1), stride(out, 2),
                   masking.strides[0], masking.strides[1], masking.strides[2], masking.strides[3],
                   call.options.flag("causal"), Text{masking.kind}, tiles.queries, tiles.keys,
-                  blockFor(head, 16, 1 << 20));
+                  blockFor(head, 16, 1 << 20), keys > 0 && keys % tiles.keys == 0);
   };
   if (call.has(4))
     launch(memory(call.tensor(4)));

@@ -58,13 +58,15 @@ def attention(q, k, v, mask, out, heads, group, Q_LEN, K_LEN, HEAD, scale,
               stride_vb, stride_vh, stride_vt, stride_ob, stride_oh, stride_ot,
               stride_mb, stride_mh, stride_mq, stride_mk,
               CAUSAL: tl.constexpr, MASK: tl.constexpr,
-              BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_D: tl.constexpr):
+              BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_D: tl.constexpr,
+              EVEN: tl.constexpr = False):
     """out = softmax(q k^T * scale + mask) v; grid (tiles of Q_LEN, batch x heads).
 
     q and out: [batch, heads, Q_LEN, HEAD]; k and v: [batch, heads / group, K_LEN, HEAD]; the last
     dimension is contiguous, other strides are in elements. CAUSAL: query i sees keys up to
     i + K_LEN - Q_LEN. MASK "keep": int8 [batch, heads, Q_LEN, K_LEN], 0 hides a key; "add": floats
-    added to the scores; "none": `mask` is None. A query that sees no key gets 0.
+    added to the scores; "none": `mask` is None. EVEN: K_LEN is a multiple of BLOCK_K. A query that
+    sees no key gets 0.
     """
     # The last tiles of a causal product see most keys: they start first.
     tile = tl.num_programs(0) - 1 - tl.program_id(0) if CAUSAL else tl.program_id(0)
@@ -100,9 +102,10 @@ def attention(q, k, v, mask, out, heads, group, Q_LEN, K_LEN, HEAD, scale,
         acc, total, highest = attend(query, acc, total, highest, k_rows, v_rows, m_base, rows, dims,
                                      0, whole, Q_LEN, K_LEN, HEAD, scale, stride_kt, stride_vt,
                                      stride_mq, stride_mk, CAUSAL, MASK, True, BLOCK_K)
-    acc, total, highest = attend(query, acc, total, highest, k_rows, v_rows, m_base, rows, dims,
-                                 whole, last, Q_LEN, K_LEN, HEAD, scale, stride_kt, stride_vt,
-                                 stride_mq, stride_mk, CAUSAL, MASK, False, BLOCK_K)
+    if CAUSAL or MASK != "none" or not EVEN:
+        acc, total, highest = attend(query, acc, total, highest, k_rows, v_rows, m_base, rows, dims,
+                                     whole, last, Q_LEN, K_LEN, HEAD, scale, stride_kt, stride_vt,
+                                     stride_mq, stride_mk, CAUSAL, MASK, False, BLOCK_K)
 
     inverse = 1.0 / tl.where(total == 0.0, 1.0, total)
     o_tile = (out + batch * stride_ob + head * stride_oh + rows[:, None] * stride_ot

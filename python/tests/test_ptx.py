@@ -89,11 +89,12 @@ def gemm(kind: str, rows: int, columns: int, depth: int, acc: str = "fp32", *, t
             f'{parts}, {bias}, {residual}, {scaled}, "{activation}"')
 
 
-def attention(kind: str, causal: bool, mask: str, rows: int, keys: int, head: int) -> str:
+def attention(kind: str, causal: bool, mask: str, rows: int, keys: int, head: int,
+              even: bool = False) -> str:
     masked = {"none": "None", "add": f"*{kind}:16", "keep": "*i8:16"}[mask]
     return (f"*{kind}:16, *{kind}:16, *{kind}:16, {masked}, *{kind}:16, i32, i32, i32, i32, i32:16, "
             + "fp32, " + "i32:16, " * 12 + "i32, " * 4
-            + f'{causal}, "{mask}", {rows}, {keys}, {head}')
+            + f'{causal}, "{mask}", {rows}, {keys}, {head}, {even}')
 
 
 def decode(kind: str, partial: str, rows: int, keys: int, head: int) -> str:
@@ -265,6 +266,7 @@ def test_attention_on_hopper(head, rows, keys, warps, causal, tmp_path):
 def test_decode_on_hopper(rows_, keys, head, warps, stages, partial, tmp_path):
     ptx = ptx_of(ROOT / "ops/decode/decode.py", "decode", decode("bf16", partial, rows_, keys, head),
                  "sm_90a", num_warps=warps, num_stages=stages)
+    assert "wgmma.mma_async" in ptx and "cp.async.bulk.tensor" in ptx
     remarks, code = assemble(ptx, "sm_90a", tmp_path)
     assert spilled_bytes(remarks) <= 32, remarks  # what only the loop over sequences needs
     text = machine_code(code)
