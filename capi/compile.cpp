@@ -49,6 +49,8 @@ class Diagnostics {
 public:
   Diagnostics(mlir::MLIRContext &context, const SourceText &source)
       : handler(&context, [this, &source](mlir::Diagnostic &diagnostic) {
+          if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Warning)
+            rt::warn(renderAt(diagnostic.getLocation(), source, "warning", diagnostic.str()));
           if (diagnostic.getSeverity() != mlir::DiagnosticSeverity::Error)
             return;
           text += (text.empty() ? "" : "\n") +
@@ -148,6 +150,7 @@ void fillImage(tilery_kernel &kernel, const KernelInfo &info, const SourceText &
   image.scratchBytes = info.scratchBytes;
   image.suspends = info.suspends;
   image.communicates = info.communicates;
+  image.extents = info.extents;
   for (const SourceSite &site : info.sites)
     image.sites.push_back({site.file, site.line, site.column, textAt(source, site)});
   for (size_t i = 0; i < kernel.specs.size(); ++i) {
@@ -241,6 +244,7 @@ static std::string metadata(const tilery_kernel &kernel) {
       {"name", kernel.image.name}, {"abi", TILERY_KERNEL_ABI},
       {"scratch_bytes", kernel.image.scratchBytes}, {"suspends", kernel.image.suspends},
       {"communicates", kernel.image.communicates}, {"parameters", std::move(parameters)},
+      {"extents", json::Array(kernel.image.extents)},
       {"sites", std::move(sites)}, {"target", kernel.target->description()},
       {"key", kernel.key}, {"cached", kernel.cached}};
   if (kernel.info.threads > 0) {

@@ -120,6 +120,7 @@ json::Object capi::describeKernelInfo(const KernelInfo &info) {
                       {"scratch_bytes", info.scratchBytes},
                       {"suspends", info.suspends},
                       {"communicates", info.communicates},
+                      {"extents", json::Array(info.extents)},
                       {"sites", std::move(sites)}};
   if (info.threads > 0)
     describeDevicePart(info, object);
@@ -132,6 +133,7 @@ KernelInfo capi::parseKernelInfo(const json::Object &object) {
   info.scratchBytes = object.getInteger("scratch_bytes").value_or(0);
   info.suspends = object.getBoolean("suspends").value_or(false);
   info.communicates = object.getBoolean("communicates").value_or(false);
+  info.extents = parseIntegers(object.getArray("extents"));
   if (const json::Array *sites = object.getArray("sites"))
     for (const json::Value &entry : *sites)
       if (auto *site = entry.getAsArray(); site && site->size() == 3)

@@ -27,13 +27,15 @@ const std::map<std::string, IntegerOption> integerOptions = {
     {"num_ctas", {&tilery_options::numCtas, 1, 16}},
     {"maxnreg", {&tilery_options::maxRegisters, 0, 255}}};
 const std::map<std::string, bool tilery_options::*> flagOptions = {
-    {"enable_fp_fusion", &tilery_options::fpFusion}, {"debug", &tilery_options::debug}};
+    {"enable_fp_fusion", &tilery_options::fpFusion},
+    {"debug", &tilery_options::debug},
+    {"check_bounds", &tilery_options::checkBounds}};
 
 std::string listed() {
   std::string names;
   for (const auto &entry : integerOptions)
     names += entry.first + ", ";
-  return names + "enable_fp_fusion, debug, target";
+  return names + "enable_fp_fusion, debug, check_bounds, target";
 }
 
 [[noreturn]] void unknownOption(const std::string &name) {

@@ -13,5 +13,7 @@ struct tilery_options {
   bool fpFusion = true, debug = false;
   /// Of run-time values; off where the caller said debug=False.
   bool assertions = true;
+  /// Every access of memory, as TILERY_CHECK does for all launches.
+  bool checkBounds = false;
   std::string target; // "": the arguments' device
 };

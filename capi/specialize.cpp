@@ -308,10 +308,13 @@ tilery_kernel &capi::specialiseSignature(tilery_function &function, const tilery
 
 ArgumentSlots::ArgumentSlots(const tilery_kernel &kernel, const tilery_function &function,
                              std::span<const tilery_arg> args) {
-  size_t count = kernel.runTimeParameters.size();
+  const std::vector<int32_t> &parameters = kernel.runTimeParameters, &extents = kernel.image.extents;
+  size_t count = parameters.size() + extents.size();
   if (count > few.size())
     many.resize(count);
-  uint64_t *slots = many.empty() ? few.data() : many.data();
-  for (size_t i = 0; i < count; ++i)
-    slots[i] = slotOf(args[size_t(kernel.runTimeParameters[i])]);
+  uint64_t *slot = many.empty() ? few.data() : many.data();
+  for (int32_t parameter : parameters)
+    *slot++ = slotOf(args[size_t(parameter)]);
+  for (int32_t argument : extents)
+    *slot++ = uint64_t(args[size_t(parameters[size_t(argument)])].bytes);
 }

@@ -26,7 +26,7 @@ Specialised specialise(tilery_function &function, const rt::World *world,
 tilery_kernel &specialiseSignature(tilery_function &function, const tilery_options *options,
                                    const char *signature);
 
-/// One 8-byte slot for each run-time parameter (kernel_abi.h).
+/// One 8-byte slot for each run-time parameter and extent (kernel_abi.h).
 class ArgumentSlots {
 public:
   ArgumentSlots(const tilery_kernel &kernel, const tilery_function &function,

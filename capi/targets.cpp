@@ -22,7 +22,6 @@ static TargetOptions optionsOf(const tilery_options &given, int32_t assemblyVers
   options.maxRegisters = int32_t(given.maxRegisters);
   options.fpFusion = given.fpFusion;
   options.debug = given.debug;
-  options.boundsChecks = rt::knobs().check;
   options.assemblyVersion = assemblyVersion;
   options.cpu = rt::knobs().cpu;
   return options;
@@ -54,9 +53,9 @@ const Target &capi::targetNamed(const std::string &name, const tilery_options *o
   static std::map<std::string, std::unique_ptr<Target>> known;
   static const tilery_options defaults;
   const tilery_options &given = options ? *options : defaults;
-  std::string key = fmt::format("{} {} {} {} {} {} {} {} {}", name, assemblyVersion, given.numWarps,
+  std::string key = fmt::format("{} {} {} {} {} {} {} {}", name, assemblyVersion, given.numWarps,
                                 given.numStages, given.numCtas, given.maxRegisters,
-                                given.fpFusion, given.debug, rt::knobs().check);
+                                given.fpFusion, given.debug);
   std::lock_guard lock(mutex);
   std::unique_ptr<Target> &target = known[key];
   if (!target) {
@@ -72,6 +71,7 @@ Machine capi::machineFor(int32_t deviceNumber, const tilery_options *options) {
   frontend::Checks checks;
   if (options)
     checks = {options->assertions, options->debug};
+  checks.bounds = rt::knobs().check || (options && options->checkBounds);
   if (named == "cpu" || (named.empty() && deviceNumber == 0))
     return {targetNamed("cpu", options), {}, true, checks};
   if (!named.empty())

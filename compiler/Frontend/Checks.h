@@ -10,6 +10,8 @@ struct Checks {
   bool assertions = true;
   /// +, - and * of integers below 64 bits, and tl.assume, as Triton's debug mode does.
   bool debug = false;
+  /// Every access of memory, against the extents of the arguments.
+  bool bounds = false;
 };
 
 } // namespace tilery::frontend

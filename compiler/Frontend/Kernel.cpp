@@ -75,6 +75,8 @@ GeneratedKernel Generator::run(const FunctionValue &function,
   auto kernel = func::FuncOp::create(builder, loc(), definition.name,
                                      builder.getFunctionType(types, {}));
   kernel->setAttr("core.kernel", builder.getUnitAttr());
+  if (checks.bounds)
+    kernel->setAttr("core.check_bounds", builder.getUnitAttr());
   kernel->setAttr("core.parameters", parameterNames(*this, definition, specs));
   builder.setInsertionPointToStart(kernel.addEntryBlock());
   Frame outermost;

@@ -6,6 +6,7 @@
 #include "compiler/Dialect/Core/IR/Core.h"
 #include "compiler/Dialect/Core/Transforms/Passes.h"
 #include "compiler/Dialect/Device/IR/Device.h"
+#include "compiler/Dialect/Device/Transforms/Passes.h"
 #include "compiler/Target/Registry.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
@@ -25,9 +26,11 @@ namespace tilery {
 namespace {
 
 // What every target gets: simpler core + device IR.
-void addCorePasses(OpPassManager &passes) {
+void addCorePasses(OpPassManager &passes, const Target &target) {
   // Before anything that would take a loop which waits for memory for dead code.
   passes.addPass(core::createMarkPollingLoads());
+  // While pointers are made as the source says, so that they are found to be the arguments'.
+  passes.addPass(device::createCheckBounds({.signals = !target.runtimeChecksSignals()}));
   // Folds constants and dead code that specialisation left, so that later passes see little.
   passes.addPass(createCanonicalizerPass());
   // One definition for equal offsets and masks: later passes compare them by identity.
@@ -87,6 +90,8 @@ KernelInfo infoOf(LLVM::LLVMFuncOp function) {
   info.communicates = function->hasAttr(kCommunicatesAttr);
   for (Attribute site : function->getAttrOfType<ArrayAttr>(kSitesAttr))
     info.sites.push_back(siteOf(cast<ArrayAttr>(site)));
+  if (auto extents = function->getAttrOfType<DenseI32ArrayAttr>(kExtentsAttr))
+    info.extents.assign(extents.asArrayRef().begin(), extents.asArrayRef().end());
   if (auto threads = function->getAttrOfType<IntegerAttr>(kThreadsAttr))
     addThreadInfo(function, int32_t(threads.getInt()), info);
   return info;
@@ -109,7 +114,7 @@ llvm::Expected<CompiledCode> compileModule(ModuleOp module, const Target &target
   std::map<std::string, std::string> text;
   auto failed = [] { return llvm::createStringError("lowering failed"); };
 
-  if (run(module, options, addCorePasses).failed())
+  if (run(module, options, [&](auto &passes) { addCorePasses(passes, target); }).failed())
     return failed();
   if (wants("core"))
     text["core"] = textOf(module);

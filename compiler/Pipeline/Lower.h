@@ -14,10 +14,13 @@ namespace tilery {
 /// Attributes of a kernel function. The first marks it on input, the others are results
 /// of lowering.
 inline constexpr llvm::StringLiteral kKernelAttr = "core.kernel";
+/// On input: check every access (tilery-device-check-bounds).
+inline constexpr llvm::StringLiteral kCheckBoundsAttr = "core.check_bounds";
 inline constexpr llvm::StringLiteral kScratchBytesAttr = "core.scratch_bytes"; // i64
 inline constexpr llvm::StringLiteral kSuspendsAttr = "core.suspends";          // unit
 inline constexpr llvm::StringLiteral kCommunicatesAttr = "core.communicates";  // unit
 inline constexpr llvm::StringLiteral kSitesAttr = "core.sites"; // array of [file, line, column]
+inline constexpr llvm::StringLiteral kExtentsAttr = "core.extents"; // i32s: KernelInfo::extents
 // Of kernels for lanes and warps only:
 inline constexpr llvm::StringLiteral kThreadsAttr = "simt.threads";          // i32, of a block
 inline constexpr llvm::StringLiteral kSharedBytesAttr = "simt.shared_bytes"; // i64

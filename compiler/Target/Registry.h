@@ -19,8 +19,6 @@ struct TargetOptions {
   /// Registers a thread may use, 0: the target chooses.
   int32_t maxRegisters = 0;
   bool fpFusion = true, debug = false;
-  /// Check accesses of arrays whose extent is known.
-  bool boundsChecks = false;
   /// Newest version of the assembly language that the machine's driver takes, major * 10 +
   /// minor; 0: the oldest that has what the target needs.
   int32_t assemblyVersion = 0;

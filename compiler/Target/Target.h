@@ -59,6 +59,8 @@ struct KernelInfo {
   bool communicates = false;
   /// Indexed by the `site` of runtime calls.
   std::vector<SourceSite> sites;
+  /// Run-time parameters of whose memory the kernel gets the extent, behind the other arguments.
+  std::vector<int32_t> extents;
 
   // Of GPU kernels only.
   /// Threads of a block, all roles counted.
@@ -99,6 +101,8 @@ public:
   /// What users call the text after the tile passes, and the machine's own.
   virtual llvm::StringRef tileStage() const { return "vector"; }
   virtual llvm::StringRef assemblyStage() const { return "asm"; }
+  /// Functions of the runtime refuse signals and symmetric memory that do not exist.
+  virtual bool runtimeChecksSignals() const { return false; }
   /// Adds the passes from core + device to loops over this target's vectors or threads.
   virtual void addTilePasses(mlir::OpPassManager &passes) const = 0;
   /// Adds the passes from there to this target's last MLIR dialect.

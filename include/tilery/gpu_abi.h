@@ -5,8 +5,10 @@
  * A compiled kernel is one GPU function; its blocks are the program instances, with the same
  * three axes. Its parameters are, in this order:
  *   1. the run-time parameters, each in its own type (pointers 8 bytes, int1 one byte);
- *   2. the tensor maps that the kernel's description lists, 128 bytes each, aligned to 64;
- *   3. a pointer to a `tilery_gpu_context` in memory that the device can read.
+ *   2. for each parameter that the kernel's description lists as "extents", the bytes of memory
+ *      behind that pointer, -1 when unknown (8 bytes each);
+ *   3. the tensor maps that the kernel's description lists, 128 bytes each, aligned to 64;
+ *   4. a pointer to a `tilery_gpu_context` in memory that the device can read.
  * Integers given as 8-byte slots (kernel_abi.h) can be passed as they are: a driver reads as
  * many low bytes as the parameter has.
  * Any change of layout or meaning raises TILERY_GPU_ABI, which is part of the cache's key.
@@ -20,12 +22,13 @@
 extern "C" {
 #endif
 
-#define TILERY_GPU_ABI 1
+#define TILERY_GPU_ABI 2
 
 typedef enum tilery_gpu_failure_kind {
   TILERY_GPU_OK = 0,
   TILERY_GPU_ASSERTION = 1,    /* a device_assert; `message` is its text */
-  TILERY_GPU_OUT_OF_BOUNDS = 2,/* a bounds check; `expected` is the extent, `seen` the index */
+  TILERY_GPU_OUT_OF_BOUNDS = 2,/* a bounds check; `expected` is the number of elements, `seen`
+                                  the index, `message` who accesses what */
   TILERY_GPU_WAIT_TIMEOUT = 3, /* a wait; `address` is the signal's */
   TILERY_GPU_BAD_RANK = 4      /* a rank that is not in the world; `seen` is the rank */
 } tilery_gpu_failure_kind;

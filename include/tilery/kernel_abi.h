@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define TILERY_KERNEL_ABI 1
+#define TILERY_KERNEL_ABI 2
 
 typedef struct tilery_instance tilery_instance;
 
@@ -100,11 +100,15 @@ typedef struct tilery_device_api {
                        const uint8_t *mask, int64_t count, int32_t element_bytes, int32_t site);
   void (*remote_load)(tilery_instance *, const uint64_t *addresses, void *values,
                       const uint8_t *mask, int64_t count, int32_t element_bytes, int32_t site);
-  /* A failed device_assert or bounds check. */
+  /* A failed device_assert. */
   void (*fail)(tilery_instance *, const char *message, int32_t site);
   /* device_print: `shape` has `rank` extents; scalars have rank 0. */
   void (*print)(tilery_instance *, const char *prefix, int32_t kind, const void *values,
                 const int64_t *shape, int32_t rank, int32_t hex, int32_t site);
+  /* A failed bounds check; `access` says who accesses what, "tl.load reads argument 'x'", of
+   * which element `index` is not one of the `count` there are. */
+  void (*out_of_bounds)(tilery_instance *, const char *access, int64_t index, int64_t count,
+                        int32_t site);
 } tilery_device_api;
 
 /* One program instance. Compiled code reads the fields above `launch` at these offsets. */
@@ -121,7 +125,8 @@ struct tilery_instance {
 };
 
 /* `arguments`: one 8-byte slot a run-time parameter: pointers as they are, integers sign-
- * or zero-extended, floats in the low bytes in their own format. */
+ * or zero-extended, floats in the low bytes in their own format. Then one for each parameter that
+ * the description lists as "extents": the bytes of memory behind that pointer, -1 when unknown. */
 typedef void (*tilery_kernel_entry)(tilery_instance *, const uint64_t *arguments);
 
 #ifdef __cplusplus

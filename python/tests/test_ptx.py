@@ -369,3 +369,58 @@ def kernel(x, y, out):
 {products}""")
     ptx = ptx_of(file, "kernel", f"*{kind}:16, *{kind}:16, *fp32:16", gpu)
     assemble(ptx, gpu, tmp_path)
+
+
+CHECKED = """import tilery as ty
+import tilery.language as tl
+import tilery.language.device as dl
+
+
+@ty.jit
+def kernel(x, y, out, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    square = at[:, None] * BLOCK + at[None, :]
+    total = tl.zeros((BLOCK, BLOCK), tl.float32)
+    p = x + square
+    for k in range(n):
+        total = tl.dot(tl.load(p), tl.load(y + square, mask=square < n, other=0), total)
+        p += BLOCK
+    tl.store(out + square, total)
+    tl.atomic_add(out + at, tl.gather(tl.load(out + at), at, axis=0), mask=at < n)
+    tl.atomic_cas(out, 1.0, 2.0)
+
+
+@ty.jit
+def signals(data, ready, i):
+    tl.store(dl.symm_at(data, 1) + i, 1)
+    dl.put(data + i, data, 4, 1)
+    dl.notify(ready + i, 1)
+    dl.wait(ready, i)
+"""
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+def test_checked_accesses(gpu, tmp_path):
+    """Each pointer's extent comes as one more parameter; copies by descriptors are not checked, so
+    none are made."""
+    file = tmp_path / "kernel.py"
+    file.write_text(CHECKED)
+    signature = "*bf16:16, *bf16:16, *fp32:16, i32, 64"
+    plain = ptx_of(file, "kernel", signature, gpu)
+    checked = ptx_of(file, "kernel", signature, gpu, check_bounds="true")
+    parameters = {text: text.split("{")[0].count(".param .u64") for text in (plain, checked)}
+    assert parameters[checked] == parameters[plain] + 3
+    assert "cp.async.bulk" not in checked and "wgmma" not in checked
+    assemble(checked, gpu, tmp_path)
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+def test_signals_are_checked_in_every_kernel(gpu, tmp_path):
+    file = tmp_path / "kernel.py"
+    file.write_text(CHECKED)
+    signature = "symm *i32:16, signal, i32"
+    plain = ptx_of(file, "signals", signature, gpu)
+    # data (of the put), ready, the context; i is 32 bits.
+    assert plain.split("{")[0].count(".param .u64") == 2 + 2 + 1
+    assemble(plain, gpu, tmp_path)
+    assemble(ptx_of(file, "signals", signature, gpu, check_bounds="true"), gpu, tmp_path)

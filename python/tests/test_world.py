@@ -173,6 +173,8 @@ def test_rank_out_of_range(backend):
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_seed_gives_one_schedule(backend, seed):
     """The order in which instances of all ranks take numbers repeats with the seed."""
+    if backend == "cuda":
+        pytest.skip("a world on a device has no seed: the device chooses the schedule (docs/gpu.md)")
     kernel = make('''@ty.jit
 def kernel(counter, out):
     tl.store(out + tl.program_id(0), tl.atomic_add(counter, 1))

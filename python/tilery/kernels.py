@@ -20,7 +20,8 @@ from tilery.interpreter import state
 from tilery.source import Source, lines_of
 
 # Launch keywords that are not parameters: compiler options, and how to launch.
-OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "debug", "target")
+OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "debug",
+           "check_bounds", "target")
 LAUNCH_KEYWORDS = ("stream", "timeout", "team", "grid", "warmup")
 _interpret: contextvars.ContextVar = contextvars.ContextVar("tilery_interpret", default=None)
 
@@ -36,6 +37,18 @@ def interpreting() -> bool:
 @functools.cache
 def _environment_says() -> bool:
     return knobs.get("TILERY_INTERPRET")
+
+
+@functools.cache
+def _checks_everything() -> bool:
+    return knobs.get("TILERY_CHECK")
+
+
+def _measured(name: str, value):
+    """Tensors of torch with the extent of their memory, which costs too much for other launches."""
+    from tilery.arguments import from_value
+    return from_value(name, value) if hasattr(value, "data_ptr") and \
+        hasattr(value, "element_size") else value
 
 
 @contextlib.contextmanager
@@ -197,6 +210,8 @@ class JITFunction:
         if world is not None and world.kind != "native":
             raise LaunchError(f"kernel '{self.name}' is compiled, but this rank belongs to an "
                               "interpreted world; let ty.interpret() surround the launch too")
+        if _checks_everything() or (options and options.get("check_bounds")):
+            args = tuple(_measured(name, value) for name, value in zip(self.names, args))
         options = _options(options) if options else 0
         records = self._records
         self._last = (options, args)

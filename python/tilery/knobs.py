@@ -56,7 +56,8 @@ KNOBS = {
     ),
     "TILERY_CHECK": Knob(
         bool, False,
-        "Check at each launch that all ranks launch the same grid; on GPUs wait for each launch.",
+        "Check every access against the memory passed and that all ranks launch the same grid; on GPUs "
+        "wait for each launch.",
     ),
     "TILERY_SEED": Knob(
         int, -1,

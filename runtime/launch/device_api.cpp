@@ -5,6 +5,7 @@
 #include "runtime/launch/device_api.h"
 
 #include "runtime/base/clock.h"
+#include "runtime/launch/report.h"
 
 #include <cstring>
 
@@ -164,10 +165,17 @@ static void failInstance(tilery_instance *abi, const char *message, int32_t site
   guarded(instanceOf(abi), site, [&] { throw Error(TILERY_LAUNCH_ERROR, message); });
 }
 
+static void outOfBounds(tilery_instance *abi, const char *access, int64_t index, int64_t count,
+                        int32_t site) {
+  guarded(instanceOf(abi), site,
+          [&] { throw Error(TILERY_LAUNCH_ERROR, outOfBoundsText(access, index, count)); });
+}
+
 const tilery_device_api *deviceApi() {
   static const tilery_device_api api = {
       axisRank, axisSize, symmAt,  wait,        notify,     put,          get,         fence,
-      quiet,    barrierAll, yield, release,     remoteStore, remoteLoad,  failInstance, printTile};
+      quiet,    barrierAll, yield, release,     remoteStore, remoteLoad,  failInstance, printTile,
+      outOfBounds};
   return &api;
 }
 

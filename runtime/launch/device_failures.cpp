@@ -5,20 +5,25 @@
 
 #include "runtime/base/error.h"
 #include "runtime/launch/device_kernel.h"
+#include "runtime/launch/report.h"
 #include "runtime/world/world.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <mutex>
 
 namespace tilery::rt {
 
+static bool hasSeat(const RecordOwner &owner, int seat) {
+  return std::find(owner.seats.begin(), owner.seats.end(), seat) != owner.seats.end();
+}
+
 namespace {
 struct Page {
   static constexpr size_t Size = 1024;
-  tilery_gpu_failure *records = nullptr;
-  std::array<const DeviceKernel *, Size> owners = {};
-  std::array<const void *, Size> domains = {};
+  tilery_gpu_failure *memory = nullptr;
+  std::array<LaunchRecord, Size> records = {};
 };
 
 /// Only grows, so that launches read it without a lock.
@@ -26,17 +31,17 @@ class Board {
 public:
   static constexpr size_t MaxPages = 256;
 
-  tilery_gpu_failure *add(hal::DeviceRef where, const DeviceKernel &owner, const void *domain) {
+  LaunchRecord &add(hal::DeviceRef where, RecordOwner owner) {
     std::lock_guard lock(mutex);
     size_t index = count.load(std::memory_order_relaxed);
     if (index == MaxPages * Page::Size)
       raise(TILERY_LAUNCH_ERROR, "this process has loaded too many kernels that can fail ({})", index);
     std::unique_ptr<Page> &page = pageOf(where, index);
-    page->owners[index % Page::Size] = &owner;
-    page->domains[index % Page::Size] = domain;
+    LaunchRecord &record = page->records[index % Page::Size];
+    record = {page->memory + index % Page::Size, std::move(owner)};
     // release: pairs with the acquire in size(); the page is complete.
     count.store(index + 1, std::memory_order_release);
-    return page->records + index % Page::Size;
+    return record;
   }
   size_t size() const { return count.load(std::memory_order_acquire); }
   void reserve(hal::DeviceRef where, size_t records) {
@@ -46,27 +51,29 @@ public:
       pageOf(where, last);
   }
   void check(World *world, size_t index) {
-    Page &page = *pages[index / Page::Size];
-    tilery_gpu_failure &record = page.records[index % Page::Size];
+    LaunchRecord &record = at(index);
     if (!hasFailed(record)) [[likely]]
       return;
-    const void *domain = page.domains[index % Page::Size];
-    if (!domain || (world && world->domain.get() == domain))
-      raiseFailure(world, record, *page.owners[index % Page::Size]);
+    if (!record.owner.domain || (world && world->domain.get() == record.owner.domain &&
+                                 hasSeat(record.owner, world->seat())))
+      raiseFailure(world, record);
   }
   template <typename Action> void forEachOf(const void *domain, Action action) {
     for (size_t i = 0; i < size(); ++i)
-      if (Page &page = *pages[i / Page::Size]; page.domains[i % Page::Size] == domain)
-        action(page.records[i % Page::Size]);
+      if (LaunchRecord &record = at(i); record.owner.domain == domain)
+        action(*record.failure);
   }
   size_t nextIndex() { return next.fetch_add(1, std::memory_order_relaxed) % size(); }
 
 private:
+  LaunchRecord &at(size_t index) {
+    return pages[index / Page::Size]->records[index % Page::Size];
+  }
   std::unique_ptr<Page> &pageOf(hal::DeviceRef where, size_t index) {
     std::unique_ptr<Page> &page = pages[index / Page::Size];
     if (!page) {
       auto fresh = std::make_unique<Page>();
-      fresh->records = static_cast<tilery_gpu_failure *>(
+      fresh->memory = static_cast<tilery_gpu_failure *>(
           where.driver->allocateHost(Page::Size * sizeof(tilery_gpu_failure)));
       page = std::move(fresh);
     }
@@ -84,9 +91,8 @@ Board &board() {
 }
 } // namespace
 
-tilery_gpu_failure *makeFailureRecord(hal::DeviceRef where, const DeviceKernel &owner,
-                                      const void *domain) {
-  return board().add(where, owner, domain);
+LaunchRecord &makeLaunchRecord(hal::DeviceRef where, RecordOwner owner) {
+  return board().add(where, std::move(owner));
 }
 
 void checkNextRecord(World *world) {
@@ -99,56 +105,57 @@ void checkAllRecords(World *world) {
     board().check(world, i);
 }
 
-static std::string describePlace(const tilery_gpu_failure &record, const DeviceKernel &owner) {
-  const int32_t *id = record.program_id;
-  return fmt::format("rank {}, kernel '{}', program instance ({}, {}, {})", record.rank,
-                     owner.image.name, id[0], id[1], id[2]);
+static std::string describePlace(const tilery_gpu_failure &failure, const RecordOwner &owner) {
+  const int32_t *id = failure.program_id;
+  bool known = failure.rank >= 0 && size_t(failure.rank) < owner.seats.size();
+  int seat = known ? owner.seats[size_t(failure.rank)] : failure.rank;
+  return fmt::format("{}, kernel '{}', program instance ({}, {}, {})",
+                     rankText(failure.rank, owner.team, seat), owner.kernel->image.name, id[0], id[1],
+                     id[2]);
 }
 
-static std::string describeSignal(const World *world, const tilery_gpu_failure &record) {
-  if (record.address == 0)
+static std::string describeSignal(const World *world, const tilery_gpu_failure &failure) {
+  if (failure.address == 0)
     return "polls memory in a loop";
-  auto *signal = reinterpret_cast<const uint64_t *>(record.address);
-  std::string name = world ? world->describeSignal(signal) : fmt::format("at {:#x}", record.address);
-  return fmt::format("signal {}: expected {} {}, seen {}", name, compareText(record.compare),
-                     record.expected, record.seen);
+  auto *signal = reinterpret_cast<const uint64_t *>(failure.address);
+  std::string name = world ? world->describeSignal(signal) : fmt::format("at {:#x}", failure.address);
+  return fmt::format("signal {}: expected {} {}, seen {}", name, compareText(failure.compare),
+                     failure.expected, failure.seen);
 }
 
-static Error waitError(const World *world, const tilery_gpu_failure &record,
-                       const DeviceKernel &owner, const SourceSite *where) {
+static Error waitError(const World *world, const tilery_gpu_failure &failure,
+                       const RecordOwner &owner, const SourceSite *where) {
   std::string at = where ? fmt::format(" at {}:{}:{}: {}", where->file, where->line, where->column,
                                        where->text)
                          : "";
   return Error(TILERY_WAIT_TIMEOUT,
-               fmt::format("wait timed out after {} s\n  {}{}\n    {}", owner.lastTimeout.load(),
-                           describePlace(record, owner), at, describeSignal(world, record)));
+               fmt::format("wait timed out after {} s\n  {}{}\n    {}",
+                           owner.kernel->lastTimeout.load(), describePlace(failure, owner), at,
+                           describeSignal(world, failure)));
 }
 
-static std::string describeMistake(const tilery_gpu_failure &record, const DeviceKernel &owner,
-                                   const World *world) {
-  const std::vector<std::string> &messages = owner.code.messages;
-  if (record.kind == TILERY_GPU_OUT_OF_BOUNDS)
-    return fmt::format("index {} is out of bounds: there are {} elements", int64_t(record.seen),
-                       int64_t(record.expected));
-  if (record.kind == TILERY_GPU_BAD_RANK)
-    return fmt::format("rank {} is out of range: the world has {} ranks", int64_t(record.seen),
-                       world ? world->size() : 1);
-  bool known = record.message >= 0 && size_t(record.message) < messages.size();
-  return known ? messages[size_t(record.message)] : "an assertion failed";
+static std::string describeMistake(const tilery_gpu_failure &failure, const RecordOwner &owner) {
+  if (failure.kind == TILERY_GPU_BAD_RANK)
+    return fmt::format("rank {} is out of range: {} has {} ranks", int64_t(failure.seen),
+                       owner.team.empty() ? "the world" : fmt::format("team '{}'", owner.team),
+                       std::max<size_t>(owner.seats.size(), 1));
+  const std::vector<std::string> &messages = owner.kernel->code.messages;
+  bool known = failure.message >= 0 && size_t(failure.message) < messages.size();
+  std::string text = known ? messages[size_t(failure.message)] : "an assertion failed";
+  return failure.kind == TILERY_GPU_OUT_OF_BOUNDS
+             ? outOfBoundsText(text, int64_t(failure.seen), int64_t(failure.expected))
+             : text;
 }
 
-static Error explain(const World *world, const tilery_gpu_failure &record,
-                     const DeviceKernel &owner) {
-  const std::vector<SourceSite> &sites = owner.image.sites;
+static Error explain(const World *world, const tilery_gpu_failure &failure,
+                     const RecordOwner &owner) {
+  const std::vector<SourceSite> &sites = owner.kernel->image.sites;
   const SourceSite *where =
-      record.site >= 0 && size_t(record.site) < sites.size() ? &sites[size_t(record.site)] : nullptr;
-  if (record.kind == TILERY_GPU_WAIT_TIMEOUT)
-    return waitError(world, record, owner, where);
-  std::string what = describeMistake(record, owner, world);
-  if (where)
-    what = fmt::format("{}:{}:{}: error: {}\n        {}", where->file, where->line, where->column,
-                       what, where->text);
-  return Error(TILERY_LAUNCH_ERROR, what + "\n  " + describePlace(record, owner));
+      failure.site >= 0 && size_t(failure.site) < sites.size() ? &sites[size_t(failure.site)] : nullptr;
+  if (failure.kind == TILERY_GPU_WAIT_TIMEOUT)
+    return waitError(world, failure, owner, where);
+  return Error(TILERY_LAUNCH_ERROR, locatedText(describeMistake(failure, owner), where,
+                                                describePlace(failure, owner)));
 }
 
 void prepareRecords(hal::DeviceRef where) { board().reserve(where, Page::Size / 2); }
@@ -173,42 +180,44 @@ void forgetFailures(const void *domain) {
 }
 
 // The record once the grid has gone; nothing when another thread was quicker.
-static bool take(World *world, tilery_gpu_failure &record, const DeviceKernel &owner,
-                 tilery_gpu_failure &taken) {
+static bool take(World *world, LaunchRecord &record, tilery_gpu_failure &taken) {
   static std::mutex reporting;
   std::lock_guard lock(reporting);
   if (!hasFailed(record))
     return false;
   // Other instances leave as long as they see the failure, so it stays until they have gone. The
   // grids of other ranks may wait for this one.
+  hal::DeviceRef where = record.owner.kernel->where;
   if (world && world->domain->sharesDevice())
     world->awaitLaunches();
   else
-    owner.where.driver->synchronizeDevice(owner.where.device);
-  taken = record;
-  record = {};
+    where.driver->synchronizeDevice(where.device);
+  taken = *record.failure;
+  *record.failure = {};
   return true;
 }
 
 // The world fails for good, and so do its records.
-[[noreturn]] static void failWorld(World &world, const tilery_gpu_failure &record,
-                                   const DeviceKernel &owner) {
-  if (record.reserved != EndedByHost) {
-    Error error = explain(&world, record, owner);
-    if (record.rank == world.rank())
+[[noreturn]] static void failWorld(World &world, const LaunchRecord &record) {
+  const tilery_gpu_failure &failure = *record.failure;
+  if (failure.reserved != EndedByHost) {
+    Error error = explain(&world, failure, record.owner);
+    int seat = record.owner.seats.at(size_t(failure.rank));
+    if (seat == world.seat())
       world.failWith(error);
-    world.domain->fail(world.seat(record.rank), error.kind, error.message);
+    world.domain->fail(seat, error.kind, error.message);
   }
   world.domain->raiseFailure(world.seat());
 }
 
-void raiseFailure(World *world, tilery_gpu_failure &record, const DeviceKernel &owner) {
-  bool othersDepend = world && world->size() > 1 && owner.image.communicates;
-  if (othersDepend || (world && record.reserved == EndedByHost))
-    failWorld(*world, record, owner);
+void raiseFailure(World *world, LaunchRecord &record) {
+  bool othersDepend =
+      world && record.owner.seats.size() > 1 && record.owner.kernel->image.communicates;
+  if (othersDepend || (world && record.failure->reserved == EndedByHost))
+    failWorld(*world, record);
   tilery_gpu_failure taken;
-  if (take(world, record, owner, taken))
-    throw explain(world, taken, owner);
+  if (take(world, record, taken))
+    throw explain(world, taken, record.owner);
 }
 
 void leaveDevice(World &world) {

@@ -3,7 +3,6 @@
 // Loads kernels on devices and makes the contexts that their launches pass.
 #include "runtime/launch/device_kernel.h"
 
-#include "runtime/launch/device_failures.h"
 #include "runtime/world/world.h"
 
 #include <cstring>
@@ -69,13 +68,15 @@ int64_t DeviceKernel::residentInstances() {
 }
 
 // All ranks of a world share the record: a failure of one ends the waits of the others' grids.
-tilery_gpu_failure *DeviceKernel::recordFor(const World *world) {
-  const void *domain = world ? world->domain.get() : nullptr;
-  for (auto &[owner, record] : records)
-    if (owner == domain)
-      return record;
-  records.emplace_back(domain, makeFailureRecord(where, *this, domain));
-  return records.back().second;
+LaunchRecord &DeviceKernel::recordFor(const World *world) {
+  RecordOwner owner{this, nullptr, "", {}};
+  if (world)
+    owner = {this, world->domain.get(), world->teamLabel(), world->seats()};
+  for (LaunchRecord *record : records)
+    if (record->owner.domain == owner.domain && record->owner.team == owner.team &&
+        record->owner.seats == owner.seats)
+      return *record;
+  return *records.emplace_back(&makeLaunchRecord(where, std::move(owner)));
 }
 
 // Of the whole world; the ranks of a team have one axis.
@@ -189,7 +190,7 @@ void DeviceKernel::makeContext(Binding &binding, World *world) {
   char *memory = slabs().carve(where, packed.bytes.size());
   context.peer_bases = reinterpret_cast<const uint64_t *>(memory + ContextImage::PeersAt);
   context.mesh = reinterpret_cast<const int32_t *>(memory + packed.meshAt);
-  context.failure = binding.failure;
+  context.failure = binding.record ? binding.record->failure : nullptr;
   context.timeout_ns = uint64_t(binding.timeoutSeconds * 1e9);
   context.barrier_epochs = world ? world->deviceBarrierCells() : nullptr;
   if (binding.scratchBytes > 0)
@@ -216,7 +217,7 @@ const DeviceKernel::Binding &DeviceKernel::bind(World *world, double timeoutSeco
     }
   Binding made{serial, timeoutSeconds, owner, scratch, nullptr, nullptr};
   if (code.canFail)
-    made.failure = recordFor(world);
+    made.record = &recordFor(world);
   makeContext(made, world);
   fresh = true;
   return bindings.emplace_back(made);

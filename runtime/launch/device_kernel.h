@@ -5,6 +5,7 @@
 #pragma once
 
 #include "runtime/hal/driver.h"
+#include "runtime/launch/device_failures.h"
 #include "runtime/launch/kernel_image.h"
 #include "runtime/launch/tensor_maps.h"
 #include "tilery/gpu_abi.h"
@@ -42,7 +43,7 @@ public:
     hal::Stream stream = nullptr;
     int64_t scratchBytes = 0;
     void *context = nullptr; // on the device
-    tilery_gpu_failure *failure = nullptr;
+    LaunchRecord *record = nullptr; // null: the kernel cannot fail
   };
   /// `fresh`: set to whether no launch has been like this one.
   const Binding &bind(World *world, double timeoutSeconds, hal::Stream stream, int64_t instances,
@@ -63,13 +64,13 @@ private:
   DeviceKernel(hal::DeviceRef where, const KernelImage &image, DeviceCode code,
                hal::LoadedKernel *loaded);
   void makeContext(Binding &binding, World *world);
-  tilery_gpu_failure *recordFor(const World *world);
+  LaunchRecord &recordFor(const World *world);
 
   std::deque<TensorMapCache> maps;
   std::atomic<int64_t> resident = -1;
   std::mutex mutex;
   std::deque<Binding> bindings;
-  std::vector<std::pair<const void *, tilery_gpu_failure *>> records; // by domain
+  std::vector<LaunchRecord *> records; // of each world and team
 };
 
 /// Makes sure that the first launches of a new world need no memory of the driver.

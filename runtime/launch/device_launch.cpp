@@ -93,8 +93,8 @@ static void checkAtOnce(World *world, DeviceKernel &kernel, hal::Stream stream,
     world->awaitLaunches();
   else
     driver.synchronize(kernel.where.device, stream);
-  if (binding.failure && hasFailed(*binding.failure))
-    raiseFailure(world, *binding.failure, kernel);
+  if (binding.record && hasFailed(*binding.record))
+    raiseFailure(world, *binding.record);
 }
 
 // Of several ranks on one device: whether each other rank has made as many launches of kernels that
@@ -138,7 +138,7 @@ static void awaitPreparation(World &world, bool fresh) {
 void launchOnDevice(World *world, const KernelImage &image, const Grid &grid,
                     const uint64_t *arguments, const LaunchOptions &options) {
   DeviceKernel &kernel = *image.device;
-  size_t count = image.parameters.size();
+  size_t count = image.parameters.size() + image.extents.size();
   if (count > Parameters::MaxArguments)
     raise(TILERY_LAUNCH_ERROR, "kernel '{}' has {} run-time arguments, at most {} are possible",
           image.name, count, Parameters::MaxArguments);
@@ -151,8 +151,8 @@ void launchOnDevice(World *world, const KernelImage &image, const Grid &grid,
   bool fresh;
   const DeviceKernel::Binding &binding =
       kernel.bind(world, timeout, stream, grid.x * grid.y * grid.z, fresh);
-  if (binding.failure && hasFailed(*binding.failure)) [[unlikely]]
-    raiseFailure(world, *binding.failure, kernel);
+  if (binding.record && hasFailed(*binding.record)) [[unlikely]]
+    raiseFailure(world, *binding.record);
   hal::TensorMap maps[DeviceKernel::MaxMaps];
   kernel.fillMaps(arguments, maps);
   void *context = binding.context;

@@ -67,7 +67,7 @@ protected:
   KernelImage loadFailing(const std::string &name) {
     DeviceCode code;
     code.canFail = true;
-    code.messages = {"x must be positive"};
+    code.messages = {name == "fails_bounds" ? "tl.load reads argument 'x'" : "x must be positive"};
     return load(name, ".param .u64 x, .param .u32 n", code);
   }
 
@@ -138,9 +138,10 @@ TEST_F(DeviceLaunch, FailuresNamePlaceAndInstance) {
   const std::pair<const char *, const char *> cases[] = {
       {"fails_assertion", "ring.py:12:5: error: x must be positive\n        dl.wait(ready)\n"
                           "  rank 0, kernel 'fails_assertion', program instance (3, 0, 0)"},
-      {"fails_bounds", "ring.py:12:5: error: index 7 is out of bounds: there are 8 elements\n"
+      {"fails_bounds", "ring.py:12:5: error: tl.load reads argument 'x' out of bounds: element 7 of 8\n"
                        "        dl.wait(ready)\n"
-                       "  rank 0, kernel 'fails_bounds', program instance (3, 0, 0)"},
+                       "  rank 0, kernel 'fails_bounds', program instance (3, 0, 0)\n"
+                       "hint: mask the access or check the offsets"},
       {"fails_wait", "wait timed out after 0.5 s\n  rank 0, kernel 'fails_wait', program instance "
                      "(3, 0, 0) at ring.py:12:5: dl.wait(ready)\n    signal at 0x1000: expected == "
                      "8, seen 7"}};
@@ -306,6 +307,70 @@ TEST_F(DeviceLaunch, AFailureOfARankIsThatOfItsWorld) {
   EXPECT_EQ(peer.kind, TILERY_PEER_ERROR);
   EXPECT_NE(peer.message.find("rank 1 failed: WaitTimeout: wait timed out after 0.5 s"),
             std::string::npos) << peer.message;
+}
+
+// Each rank of the world makes the team of rank 2 and 0, in this order.
+void onTeam(Group &group, const std::function<void(World &, World &)> &action) {
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 3; ++rank)
+    threads.emplace_back([&, rank] {
+      auto world = group.bind(rank);
+      auto team = world->team(std::array{2, 0}, "tp");
+      action(*world, *team);
+      world->barrier();
+      team.reset();
+      world->finalize();
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
+TEST_F(DeviceLaunch, TheBarriersOfATeamHaveCellsInEachHeap) {
+  Group group(onDevice(3, true));
+  onTeam(group, [](World &world, World &team) {
+    if (team.rank() < 0)
+      return;
+    uint64_t *cells = team.deviceBarrierCells();
+    EXPECT_TRUE(world.inHeap(cells));
+    EXPECT_NE(cells, world.deviceBarrierCells());
+    char *heap = world.domain->heaps[size_t(world.rank())].data();
+    uint64_t offset = uint64_t(reinterpret_cast<char *>(cells) - heap);
+    std::array<uint64_t, 2> offsets{};
+    team.allGather(&offset, offsets.data(), sizeof offset);
+    EXPECT_EQ(offsets[0], offsets[1]);
+    EXPECT_EQ(cells[0] + cells[1], 0u);
+    cells[team.rank()] = 5; // what a grid would leave behind
+    team.finalize();
+    EXPECT_EQ(cells[0] + cells[1], 0u);
+  });
+}
+
+TEST_F(DeviceLaunch, AFailureInATeamNamesItsRanks) {
+  Group group(onDevice(3, true));
+  communicates = true;
+  KernelImage image = loadFailing("fails_wait");
+  std::string own, peers;
+  std::vector<std::thread> threads;
+  std::mutex mutex;
+  for (int rank = 0; rank < 3; ++rank)
+    threads.emplace_back([&, rank] {
+      auto world = group.bind(rank);
+      auto team = world->team(std::array{2, 0}, "tp");
+      Error error = errorOf([&] {
+        if (team->rank() == 1)
+          launchKernel(team.get(), image, {8, 1, 1}, arguments, {0.5});
+        team->rank() < 0 ? world->barrier() : synchronize(team.get(), 0);
+        world->barrier();
+      });
+      std::lock_guard lock(mutex);
+      (rank == 0 ? own : peers) += error.message + "\n";
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  const char *text = "rank 1 of team 'tp' (rank 0 of the world), kernel 'fails_wait'";
+  EXPECT_NE(own.find(text), std::string::npos) << own;
+  EXPECT_NE(peers.find("rank 0 failed: WaitTimeout"), std::string::npos) << peers;
+  EXPECT_NE(peers.find(text), std::string::npos) << peers;
 }
 
 TEST_F(DeviceLaunch, MemoryIsKeptWhileRanksShareADevice) {

@@ -4,6 +4,7 @@
 #include "runtime/launch/instance.h"
 
 #include "runtime/base/clock.h"
+#include "runtime/launch/report.h"
 
 #include <cstdlib>
 #include <sched.h>
@@ -147,12 +148,7 @@ std::string Instance::place(int32_t site) const {
 void Instance::setError(const Error &error, int32_t site) {
   if (launch->error)
     return;
-  const SourceSite *where = launch->site(site);
-  std::string text =
-      where ? fmt::format("{}:{}:{}: error: {}\n        {}\n  {}", where->file, where->line,
-                          where->column, error.message, where->text, place(site))
-            : fmt::format("{}\n  {}", error.message, place(site));
-  launch->error = Error(error.kind, text);
+  launch->error = Error(error.kind, locatedText(error.message, launch->site(site), place(site)));
 }
 
 static std::string describeBarrier(const World &world, const Predicate &predicate) {

@@ -38,6 +38,8 @@ struct KernelImage {
   /// Of a kernel that was loaded on a device.
   DeviceKernel *device = nullptr;
   std::vector<KernelParameter> parameters;
+  /// Parameters of whose memory the kernel gets the extent, behind the other arguments.
+  std::vector<int32_t> extents;
   std::vector<SourceSite> sites;
   int64_t scratchBytes = 0;
   /// May suspend (waits, barriers, polling loops): instances need fibers and residency.

@@ -50,6 +50,8 @@ size_t Meeting::bytes(int size) {
   return 2 * align64(size_t(size) * 8) + 64 + 2 * size_t(size) * sizeof(Mailbox);
 }
 
+size_t Meeting::deviceArrivalsOffset(int size) { return align64(size_t(size) * 8); }
+
 Meeting::Meeting(void *memory, int size) : size(size) {
   Carver carver(memory);
   hostArrivals = carver.take<uint64_t>(size_t(size));

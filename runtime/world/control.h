@@ -82,6 +82,8 @@ public:
   Meeting() = default;
   Meeting(void *memory, int size);
   static size_t bytes(int size);
+  /// Of deviceArrivals in the memory.
+  static size_t deviceArrivalsOffset(int size);
 
   Mailbox &mailbox(int index, uint64_t epoch) const { return boxes[(epoch & 1) * size + index]; }
 

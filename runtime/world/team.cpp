@@ -136,12 +136,21 @@ std::unique_ptr<World> World::makeTeam(const std::vector<std::vector<int>> &team
   return made;
 }
 
+// The meeting place has room on every rank, though the ranks meet at rank 0's; on a device the cells
+// that each rank's host part would use there are the kernels'.
+uint64_t *World::deviceBarrierCells() const {
+  if (!domain->device.driver)
+    return nullptr;
+  size_t cells = whole() ? 0 : meetingOffset + Meeting::deviceArrivalsOffset(size());
+  return reinterpret_cast<uint64_t *>(base + cells);
+}
+
 // Collective over the team: its symmetric objects, and then its meeting place, are given back.
 void World::disband() {
   barrier();
   for (const SymmetricObject &object : layout.of(number)) {
-    if (object.offset == meetingOffset)
-      continue;
+    if (object.offset == meetingOffset && self == 0)
+      continue; // the others still read it
     domain->heaps[size_t(ownSeat)].discard(object.offset, object.reserved());
     layout.free(object.offset);
   }

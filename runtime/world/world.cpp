@@ -48,10 +48,12 @@ const char *World::kindText() const {
 
 std::string World::name() const { return whole() ? "the world" : fmt::format("team '{}'", label); }
 
-std::string World::rankText() const {
-  return whole() ? fmt::format("rank {}", self)
-                 : fmt::format("rank {} of {} (rank {} of the world)", self, name(), ownSeat);
+std::string rankText(int rank, std::string_view team, int seat) {
+  return team.empty() ? fmt::format("rank {}", rank)
+                      : fmt::format("rank {} of team '{}' (rank {} of the world)", rank, team, seat);
 }
+
+std::string World::rankText() const { return rt::rankText(self, teamLabel(), ownSeat); }
 
 std::string World::ranksText(const std::vector<int> &ranks) const {
   if (whole())
@@ -167,7 +169,10 @@ void World::waitIdly(const HostWait &wait) {
 }
 
 std::string World::describeSignal(const uint64_t *signal) const {
-  size_t offset = size_t(reinterpret_cast<const char *>(signal) - base);
+  // A device's report has the address of the rank that failed; objects lie at one offset on all.
+  int owner = domain->rankOf(signal);
+  const char *heap = owner < 0 ? base : domain->heaps[size_t(owner)].data();
+  size_t offset = size_t(reinterpret_cast<const char *>(signal) - heap);
   const SymmetricObject *object = offset < heapBytes ? layout.find(offset, 8) : nullptr;
   if (!object)
     return fmt::format("at {}", static_cast<const void *>(signal));

@@ -17,6 +17,9 @@
 
 namespace tilery::rt {
 
+/// "rank 1", or "rank 1 of team 'tp' (rank 3 of the world)" when `team` is not "".
+std::string rankText(int rank, std::string_view team, int seat);
+
 /// A team is a world too: its ranks count from 0 in the order in which it was made of them. Its
 /// failure is that of the whole domain, so that nobody waits for a team that will not come.
 class World {
@@ -39,6 +42,9 @@ public:
   /// The number in the domain of this rank, and of `rank`.
   int seat() const { return ownSeat; }
   int seat(int rank) const { return members[size_t(rank)]; }
+  const std::vector<int> &seats() const { return members; }
+  /// "" of the whole world.
+  std::string teamLabel() const { return whole() ? "" : label; }
   /// "the world" or "team 'tp'".
   std::string name() const;
   /// "rank 1", or "rank 1 of team 'tp' (rank 3 of the world)".
@@ -114,10 +120,9 @@ public:
   /// ranks share a device no longer than their waits may take together, and a margin.
   void awaitLaunches();
   void noteLaunch(const std::string &kernel, bool waits, double timeout);
-  /// Of barriers inside kernels: one cell a rank in each rank's heap. Null for a team.
-  uint64_t *deviceBarrierCells() const {
-    return whole() && domain->device.driver ? reinterpret_cast<uint64_t *>(base) : nullptr;
-  }
+  /// Of barriers inside kernels: one cell a rank in each rank's heap. Null unless the heaps are a
+  /// device's.
+  uint64_t *deviceBarrierCells() const;
   /// Of no other world of this process, now or later.
   const SerialNumber serial;
 

@@ -3,6 +3,7 @@
 // mlir-opt with Tilery's dialects and passes, for tests and for looking at one pass.
 #include "compiler/Conversion/CoreToVector/CoreToVector.h"
 #include "compiler/Dialect/Core/Transforms/Passes.h"
+#include "compiler/Dialect/Device/Transforms/Passes.h"
 #include "compiler/Pipeline/Lower.h"
 #include "compiler/Target/Registry.h"
 
@@ -23,6 +24,7 @@ int main(int argc, char **argv) {
   mlir::registerConvertControlFlowToLLVMPass();
   mlir::registerReconcileUnrealizedCastsPass();
   tilery::core::registerCorePasses();
+  tilery::device::registerDevicePasses();
   tilery::registerCoreToVectorPass();
   tilery::registerTargetPasses();
   return mlir::asMainReturnCode(

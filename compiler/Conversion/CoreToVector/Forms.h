@@ -24,7 +24,7 @@ enum class Extend { Sign, Zero };
 /// Slots of tilery_device_api (kernel_abi.h), in order.
 enum class Api {
   AxisRank, AxisSize, SymmAt, Wait, Notify, Put, Get, Fence, Quiet, BarrierAll, Yield, Release,
-  RemoteStore, RemoteLoad, Fail, Print
+  RemoteStore, RemoteLoad, Fail, Print, OutOfBounds
 };
 
 /// Offsets in tilery_instance.

@@ -86,6 +86,8 @@ LogicalResult Lowering::run() {
 
 void Lowering::describe(func::FuncOp result) {
   Builder b(result.getContext());
+  if (Attribute extents = kernel->getAttr("core.extents"))
+    result->setAttr("core.extents", extents);
   result->setAttr("core.scratch_bytes", b.getI64IntegerAttr(allocator.scratchBytes()));
   if (suspends)
     result->setAttr("core.suspends", b.getUnitAttr());
@@ -210,6 +212,7 @@ LogicalResult Lowering::lowerOp(Operation *op) {
       .Case([&](core::GatherOp gather) { return lowerGather(gather); })
       .Case([&](core::PrintOp print) { return lowerPrint(print); })
       .Case([&](core::AssertOp check) { return lowerAssert(check); })
+      .Case([&](core::CheckBoundsOp check) { return lowerCheckBounds(check); })
       .Case([&](core::AssumeOp promise) {
         LLVM::AssumeOp::create(builder, loc, scalar(promise.getCondition()));
         return success();

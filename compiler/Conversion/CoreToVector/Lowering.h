@@ -108,8 +108,7 @@ public:
   /// One chunk or element of a load, and of a store.
   Value emitLoad(Nest &nest, core::LoadOp op, const Coords &coords);
   void emitStore(Nest &nest, core::StoreOp op, const Coords &coords);
-  Value emitDirectLoad(Nest &nest, core::LoadOp op, const Coords &coords, Value mask,
-                       Value other);
+  Value emitDirectLoad(Nest &nest, core::LoadOp op, const Coords &coords, Value mask, Value other);
   void emitDirectStore(Nest &nest, core::StoreOp op, const Coords &coords, Value value,
                        Value mask);
   Value emitVectorLoad(core::LoadOp op, int64_t lanes, Value address, Value mask, Value other);
@@ -117,8 +116,7 @@ public:
                         Value other);
   Value emitGather(Nest &nest, core::LoadOp op, const Coords &coords, Value mask, Value other);
   /// Through the runtime when the instance's remote accesses are routed, else directly.
-  Value emitRemoteLoad(Nest &nest, core::LoadOp op, const Coords &coords, Value mask,
-                       Value other);
+  Value emitRemoteLoad(Nest &nest, core::LoadOp op, const Coords &coords, Value mask, Value other);
   void emitRemoteStore(Nest &nest, core::StoreOp op, const Coords &coords, Value value,
                        Value mask);
   Value evaluateFirstLane(Nest &nest, Value tile, const Coords &coords);
@@ -144,6 +142,8 @@ public:
   LogicalResult lowerPut(device::PutOp op);
   Value transferBytes(Value count, Type pointee);
   LogicalResult lowerAssert(core::AssertOp op);
+  LogicalResult lowerCheckBounds(core::CheckBoundsOp op);
+  void failUnless(Value condition, llvm::function_ref<void()> report);
   LogicalResult lowerPrint(core::PrintOp op);
   Value callApi(Api slot, Type result, ValueRange arguments);
   /// Stack memory for arguments of a call; calls share it by purpose and size.

@@ -13,7 +13,8 @@ namespace tilery::vec {
 
 static_assert(offsetof(tilery_instance, program_id) == 8 &&
               offsetof(tilery_instance, scratch) == 40 && offsetof(tilery_instance, flags) == 48);
-static_assert(offsetof(tilery_device_api, print) == size_t(Api::Print) * sizeof(void *));
+static_assert(offsetof(tilery_device_api, out_of_bounds) ==
+              size_t(Api::OutOfBounds) * sizeof(void *));
 
 //===-- Instance and sites ----------------------------------------------------------------===//
 
@@ -252,26 +253,50 @@ void Lowering::emitRemoteStore(Nest &nest, core::StoreOp op, const Coords &coord
 
 //===-- Assert and print ----------------------------------------------------------------------------===//
 
+void Lowering::failUnless(Value condition, llvm::function_ref<void()> report) {
+  Value zero = constantLike(builder, loc, condition.getType(), 0);
+  Value holds = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, condition, zero);
+  if (lanesOf(holds))
+    holds = vector::ReductionOp::create(builder, loc, vector::CombiningKind::AND, holds);
+  Value fails = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, holds,
+                                      constantLike(builder, loc, builder.getI1Type(), 0));
+  auto branch = scf::IfOp::create(builder, loc, fails, false);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(branch.thenBlock());
+  report();
+}
+
 LogicalResult Lowering::lowerAssert(core::AssertOp op) {
   ArrayRef<int64_t> shape = core::shapeOf(op.getCondition().getType());
   int dim = lastDim(shape);
   forEachChunk(loc, shape, dim, dim < 0 ? 0 : lanesFor(shape[dim]),
                [&](Nest &nest, const Coords &coords) {
-                 Value condition = evaluate(nest, op.getCondition(), coords);
-                 Value zero = constantLike(builder, loc, condition.getType(), 0);
-                 Value holds = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne,
-                                                     condition, zero);
-                 if (lanesOf(holds))
-                   holds = vector::ReductionOp::create(builder, loc,
-                                                       vector::CombiningKind::AND, holds);
-                 Value fails = arith::CmpIOp::create(
-                     builder, loc, arith::CmpIPredicate::eq, holds,
-                     constantLike(builder, loc, builder.getI1Type(), 0));
-                 auto branch = scf::IfOp::create(builder, loc, fails, false);
-                 OpBuilder::InsertionGuard guard(builder);
-                 builder.setInsertionPointToStart(branch.thenBlock());
-                 callApi(Api::Fail, {}, {constantText(op.getMessage()), site(loc)});
+                 failUnless(evaluate(nest, op.getCondition(), coords), [&] {
+                   callApi(Api::Fail, {}, {constantText(op.getMessage()), site(loc)});
+                 });
                });
+  return success();
+}
+
+// The lowest index outside is the one to report.
+LogicalResult Lowering::lowerCheckBounds(core::CheckBoundsOp op) {
+  ArrayRef<int64_t> shape = core::shapeOf(op.getInside().getType());
+  int dim = lastDim(shape);
+  auto check = [&](Nest &nest, const Coords &coords) {
+    Value inside = evaluate(nest, op.getInside(), coords);
+    Value index = evaluate(nest, op.getIndex(), coords); // here: others may use it after the branch
+    failUnless(inside, [&] {
+      if (int64_t lanes = lanesOf(inside)) {
+        Value none = splat(builder, loc, i64(std::numeric_limits<int64_t>::max()), lanes);
+        Value wrong = arith::SelectOp::create(builder, loc, inside, none,
+                                              splat(builder, loc, index, lanes));
+        index = vector::ReductionOp::create(builder, loc, vector::CombiningKind::MINSI, wrong);
+      }
+      callApi(Api::OutOfBounds, {},
+              {constantText(op.getAccess()), index, scalar(op.getCount()), site(loc)});
+    });
+  };
+  forEachChunk(loc, shape, dim, dim < 0 ? 0 : lanesFor(shape[dim]), check);
   return success();
 }
 

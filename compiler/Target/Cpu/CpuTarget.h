@@ -29,6 +29,7 @@ public:
 
   llvm::StringRef name() const override { return "cpu"; }
   std::string description() const override;
+  bool runtimeChecksSignals() const override { return true; }
   void addTilePasses(mlir::OpPassManager &passes) const override;
   void addFinalPasses(mlir::OpPassManager &passes) const override;
   llvm::Expected<CompiledCode> emit(mlir::ModuleOp module,

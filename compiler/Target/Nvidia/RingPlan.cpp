@@ -30,7 +30,7 @@ bool RingPlan::isCandidate() {
       dots.push_back(dot);
     if (isa<device::DeviceDialect>(op->getDialect()) && !isa<device::LocalOp>(op))
       fits = false;
-    if (isa<core::AssertOp, scf::WhileOp>(op))
+    if (isa<core::AssertOp, core::CheckBoundsOp, scf::WhileOp>(op))
       fits = false;
   });
   return fits && !dots.empty();

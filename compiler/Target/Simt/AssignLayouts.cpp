@@ -188,6 +188,13 @@ private:
           take(gather, 0, defaultFor(gather.getSource().getType()).attr(kernel.getContext()));
           take(gather, 1, layoutOf(gather));
         })
+        .Case([&](core::CheckBoundsOp check) {
+          if (Value inside = check.getInside(); isTileValue(inside)) {
+            Choice best = preferred(inside);
+            takeAll(check, best.layout ? best.layout
+                                       : defaultFor(inside.getType()).attr(kernel.getContext()));
+          }
+        })
         .Case<core::AssertOp, core::PrintOp>([&](Operation *use) {
           for (unsigned i = 0; i < use->getNumOperands(); ++i)
             if (Value value = use->getOperand(i); isTileValue(value)) {

@@ -76,6 +76,33 @@ void Lowering::failWhere(Value failed, int32_t kind, int32_t messageIndex, Failu
   });
 }
 
+// `failed` is the same on all threads, so they leave together without a barrier.
+void Lowering::failUniformly(Value failed, int32_t kind, int32_t messageIndex,
+                             const FailureValues &details) {
+  canFail = true;
+  emitIf(failed, [&] {
+    emitIf(isFirstThread(), [&] { writeFailure(kind, messageIndex, details); });
+    machine.exit(b, loc);
+  });
+}
+
+LogicalResult Lowering::lowerCheckBounds(core::CheckBoundsOp op) {
+  Value failed, wrong;
+  for (auto [inside, index] : llvm::zip(elements(op.getInside()), elements(op.getIndex()))) {
+    Value outside = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, inside,
+                                          zero(inside.getType()));
+    wrong = wrong ? Value(arith::SelectOp::create(b, loc, outside, index, wrong)) : index;
+    failed = failed ? Value(arith::OrIOp::create(b, loc, failed, outside)) : outside;
+  }
+  FailureValues details{{}, scalar(op.getCount()), wrong};
+  int32_t access = message(op.getAccess());
+  if (isa<RankedTensorType>(op.getInside().getType()))
+    failWhere(failed, TILERY_GPU_OUT_OF_BOUNDS, access, details);
+  else
+    failUniformly(failed, TILERY_GPU_OUT_OF_BOUNDS, access, details);
+  return success();
+}
+
 LogicalResult Lowering::lowerAssert(core::AssertOp op) {
   Value failed;
   for (Value condition : elements(op.getCondition())) {

@@ -55,12 +55,7 @@ void Lowering::checkRank(Value rank) {
   FailureValues details;
   details.seen = arith::ExtSIOp::create(b, loc, b.getI64Type(), rank);
   details.expected = arith::ExtSIOp::create(b, loc, b.getI64Type(), ranks);
-  // The rank is the same on all threads, so they leave together without a barrier.
-  canFail = true;
-  emitIf(bad, [&] {
-    emitIf(isFirstThread(), [&] { writeFailure(TILERY_GPU_BAD_RANK, -1, details); });
-    machine.exit(b, loc);
-  });
+  failUniformly(bad, TILERY_GPU_BAD_RANK, -1, details);
 }
 
 // Orders what this thread wrote or saw (through barriers: the whole instance) before what follows.

@@ -229,8 +229,9 @@ void Lowering::describe() {
   auto *context = b.getContext();
   function->setAttr("core.scratch_bytes", b.getI64IntegerAttr(0));
   function->setAttr("simt.threads", b.getI32IntegerAttr(int32_t((numWarps + extraWarps) << machine.laneBits())));
-  if (Attribute maps = kernel->getAttr(tensorMapsAttr))
-    function->setAttr(tensorMapsAttr, maps);
+  for (StringRef name : {StringRef(tensorMapsAttr), StringRef("core.extents")})
+    if (Attribute kept = kernel->getAttr(name))
+      function->setAttr(name, kept);
   function->setAttr("simt.shared_bytes", b.getI64IntegerAttr(sharedBytes));
   for (auto [set, name] : {std::pair(suspends, "core.suspends"),
                            std::pair(communicates, "core.communicates"),
@@ -286,6 +287,7 @@ LogicalResult Lowering::lowerOp(Operation *op) {
       .Case([&](core::GatherOp gather) { return lowerGather(gather); })
       .Case([&](core::PrintOp print) { return lowerPrint(print); })
       .Case([&](core::AssertOp check) { return lowerAssert(check); })
+      .Case([&](core::CheckBoundsOp check) { return lowerCheckBounds(check); })
       .Case([&](core::AssumeOp promise) {
         LLVM::AssumeOp::create(b, loc, elements(promise.getCondition()).front());
         return success();

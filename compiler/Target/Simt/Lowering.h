@@ -191,6 +191,7 @@ private:
   void barrierAll();
   Value rankAlong(int32_t axis, bool extent);
   LogicalResult lowerAssert(core::AssertOp op);
+  LogicalResult lowerCheckBounds(core::CheckBoundsOp op);
   LogicalResult lowerPrint(core::PrintOp op);
   Value loadContext(int64_t offset, Type type);
   int32_t site(Location loc);
@@ -201,6 +202,7 @@ private:
     int32_t compare = 0;
   };
   void failWhere(Value failed, int32_t kind, int32_t messageIndex, FailureValues details);
+  void failUniformly(Value failed, int32_t kind, int32_t messageIndex, const FailureValues &details);
   void writeFailure(int32_t kind, int32_t messageIndex, const FailureValues &details);
 
   //===-- Small emitters -----------------------------------------------------------------------------------------------===//

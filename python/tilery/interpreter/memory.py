@@ -61,7 +61,7 @@ class Place:
         if offsets.size:
             low, high = int(offsets.min()), int(offsets.max())
             if low < 0 or high + size > self.nbytes:
-                wrong = low if low < 0 else high
+                wrong = low if low < 0 else int(offsets[offsets + size > self.nbytes].min())
                 raise LaunchError(
                     f"{what} argument '{self.name}' out of bounds: element {wrong // size} of "
                     f"{self.nbytes // size}; mask the access or check the offsets")

@@ -116,7 +116,7 @@ def _signal(sig, what: str) -> tuple[tensor, int]:
     if sig.shape:
         raise CompileError(f"{what} takes one signal, not a tile of {list(sig.shape)}")
     _symmetric(sig, what)
-    index = sig.place.indices(sig.data.reshape(1), np.dtype(np.uint64), f"{what}:")
+    index = sig.place.indices(sig.data.reshape(1), np.dtype(np.uint64), f"{what} uses")
     return sig, int(index[0])
 
 

@@ -41,6 +41,22 @@ LogicalResult AssertOp::canonicalize(AssertOp op, PatternRewriter &rewriter) {
   return success();
 }
 
+LogicalResult CheckBoundsOp::canonicalize(CheckBoundsOp op, PatternRewriter &rewriter) {
+  if (!matchPattern(op.getInside(), m_One()))
+    return failure();
+  rewriter.eraseOp(op);
+  return success();
+}
+
+LogicalResult CheckBoundsOp::verify() {
+  Type inside = getInside().getType(), index = getIndex().getType();
+  if (!getElementTypeOrSelf(inside).isInteger(1) || !getElementTypeOrSelf(index).isInteger(64) ||
+      !sameShape(inside, index))
+    return emitOpError("takes a condition and 64-bit indices of one shape, not ")
+           << inside << " and " << index;
+  return success();
+}
+
 LogicalResult RangeOp::verify() {
   auto type = cast<RankedTensorType>(getResult().getType());
   if (!type.getElementType().isInteger(32) || type.getRank() != 1)

@@ -287,6 +287,23 @@ def Core_AssertOp : Core_Op<"assert", [MemoryEffects<[MemWrite]>]> {
   let hasCanonicalizeMethod = 1;
 }
 
+def Core_CheckBoundsOp : Core_Op<"check_bounds", [MemoryEffects<[MemWrite]>]> {
+  let summary = "fail the launch when any element of the condition is 0";
+  let description = [{
+    The report is "`access` out of bounds: element `index` of `count`", of an element whose
+    condition is 0.
+    ```mlir
+    core.check_bounds %inside, %index of %count, "tl.load reads argument 'x'" :
+      tensor<64xi1>, tensor<64xi64>
+    ```
+  }];
+  let arguments = (ins Core_TileOrScalar:$inside, Core_TileOrScalar:$index, I64:$count,
+                       StrAttr:$access);
+  let assemblyFormat = "$inside `,` $index `of` $count `,` $access attr-dict `:` type($inside) `,` type($index)";
+  let hasCanonicalizeMethod = 1;
+  let hasVerifier = 1;
+}
+
 def Core_AssumeOp : Core_Op<"assume", [MemoryEffects<[MemWrite]>]> {
   let summary = "promises that the condition holds; anything may happen when it does not";
   let arguments = (ins I1:$condition);
