@@ -424,3 +424,24 @@ def test_signals_are_checked_in_every_kernel(gpu, tmp_path):
     assert plain.split("{")[0].count(".param .u64") == 2 + 2 + 1
     assemble(plain, gpu, tmp_path)
     assemble(ptx_of(file, "signals", signature, gpu, check_bounds="true"), gpu, tmp_path)
+
+
+@pytest.mark.parametrize("gpu", [*GPUS, "cpu"])
+def test_long_chains_of_index_arithmetic(gpu, tmp_path):
+    """Each value is looked at once, not once for each of the ways that lead to it."""
+    file = tmp_path / "kernel.py"
+    file.write_text("""import tilery as ty
+import tilery.language as tl
+
+
+@ty.jit
+def kernel(x, out, n, N: tl.constexpr):
+    at = tl.arange(0, 2)[:, None] * N + tl.arange(0, N)[None, :]
+    v = tl.sort(tl.load(x + at, mask=at < n, other=3))
+    tl.atomic_xor(out + (v & 31), at + 1, mask=at < n)
+    for i in tl.static_range(40):
+        at = (at * at + at) & 255
+    tl.store(out + at, v)
+""")
+    subprocess.run([tilery(), "compile", str(file), "-f", "kernel", "-s", "*i32:16, *i32:16, i32, 64",
+                    "-t", gpu, "-e", "llvm"], check=True, capture_output=True, timeout=60)

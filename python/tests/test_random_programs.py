@@ -2,39 +2,43 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random programs: the compiled CPU kernel agrees with the executable reference.
 
-`pytest --programs 2000` runs the long campaign.
+`pytest --programs 2000` runs the long campaign; utils/gpu_random.py compares GPUs with the CPU.
 The seed is printed by hypothesis on failure; the default run is reproducible.
 """
 
-import numpy as np
 import pytest
-from backends import numpy_type, random_array, require_library
+from backends import require_library
 from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import strategies as st
 from kernel_text import make
-from programs import programs
+from programs import make_program
 
 import tilery as ty
 
 
-def outputs(program, interpret: bool) -> np.ndarray:
-    rng = np.random.default_rng(program.n)
-    shape = (program.rows, program.cols)
-    arrays = [random_array(rng, shape, dtype) for dtype in program.inputs]
-    out = np.zeros(shape, numpy_type(program.output))
+class Drawn:
+    """Choices that hypothesis makes, so that it can shrink a program that fails."""
+
+    def __init__(self, draw):
+        self.draw = draw
+
+    def choose(self, options):
+        return self.draw(st.sampled_from(list(options)))
+
+    def integer(self, low, high):
+        return self.draw(st.integers(low, high))
+
+
+@st.composite
+def programs(draw):
+    return make_program(Drawn(draw))
+
+
+def outputs(program, interpret: bool):
+    arrays = program.arguments()
     with ty.interpret(interpret):
-        make(program.source)[(1,)](*arrays, out, program.n, 3, ROWS=program.rows,
-                                   COLS=program.cols)
-    return out
-
-
-def compare(program) -> None:
-    expected, actual = outputs(program, True), outputs(program, False)
-    if program.output[0] in "iu":
-        np.testing.assert_array_equal(actual, expected, err_msg=repr(program))
-    else:
-        rtol = {"fp32": 2e-4, "fp16": 4e-3, "bf16": 2.0**-6}[program.output]
-        np.testing.assert_allclose(actual.astype(np.float64), expected.astype(np.float64),
-                                   rtol=rtol, atol=rtol, err_msg=repr(program))
+        program.launch(make(program.source), arrays)
+    return arrays
 
 
 def test_the_reference_runs_random_programs():
@@ -60,5 +64,5 @@ def test_compiled_programs_agree_with_the_reference(request, part):
               suppress_health_check=list(HealthCheck))
     @given(programs())
     def run(program):
-        compare(program)
+        assert program.compare(outputs(program, False), outputs(program, True)) == "", repr(program)
     run()

@@ -306,8 +306,13 @@ std::optional<int64_t> Lowering::laneStride(Nest &nest, Value tile, const Coords
     return operand(0);
   if (op->getNumOperands() != 2)
     return std::nullopt;
-  auto lhs = operand(0), rhs = operand(1);
-  if (!lhs || !rhs)
+  // Not both when one decides or they are one value: chains of index arithmetic would be looked at
+  // exponentially often.
+  auto lhs = operand(0);
+  if (!lhs)
+    return std::nullopt;
+  auto rhs = op->getOperand(0) == op->getOperand(1) ? lhs : operand(1);
+  if (!rhs)
     return std::nullopt;
   if (isa<arith::AddIOp>(op))
     return *lhs + *rhs;

@@ -228,18 +228,21 @@ bool LayoutChoice::propagateIf(scf::IfOp branch) {
   return changed;
 }
 
-// A carried tile of pointers or masks takes the layout of the access that uses it.
-bool LayoutChoice::demand(Value value, LayoutAttr layout) {
-  if (!value || !isTileValue(value))
-    return false;
-  if (isa<BlockArgument>(value))
-    return offer(value, layout, Weight::Demand);
-  Operation *op = value.getDefiningOp();
-  if (!isElementwise(op))
-    return false;
+// A carried tile of pointers or masks takes the layout of the access that uses it. Each value is
+// visited once: a sort before an address has exponentially many ways to its input.
+bool LayoutChoice::demand(Value wanted, LayoutAttr layout) {
+  SmallVector<Value> pending = {wanted};
+  llvm::SmallDenseSet<Value> seen;
   bool changed = false;
-  for (Value operand : op->getOperands())
-    changed |= demand(operand, layout);
+  while (!pending.empty()) {
+    Value value = pending.pop_back_val();
+    if (!value || !isTileValue(value) || !seen.insert(value).second)
+      continue;
+    if (isa<BlockArgument>(value))
+      changed |= offer(value, layout, Weight::Demand);
+    else if (isElementwise(value.getDefiningOp()))
+      llvm::append_range(pending, value.getDefiningOp()->getOperands());
+  }
   return changed;
 }
 
