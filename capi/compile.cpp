@@ -87,9 +87,13 @@ struct Generated {
   }
 
   CompiledCode compile(const Target &target, const LowerOptions &options) {
+    mlir::func::FuncOp kernel = *module->getOps<mlir::func::FuncOp>().begin();
+    mlir::FileLineColRange place = placeOf(kernel.getLoc());
+    std::string name = fmt::format("kernel '{}' ({}:{})", kernel.getName().str(), source.file,
+                                   place ? place.getStartLine() : 0);
     llvm::Expected<CompiledCode> code = compileModule(*module, target, options);
     if (!code)
-      fail(llvm::toString(code.takeError()));
+      fail(name + ": " + llvm::toString(code.takeError()));
     return std::move(*code);
   }
 

@@ -37,7 +37,7 @@ MOST_ELEMENTS_A_THREAD = 128
 def configurations(program, choices, count: int) -> list[dict]:
     """Different options of launches that leave a thread a bearable part of the tiles."""
     fitting = [dict(num_stages=stages, num_warps=warps) for stages in STAGES for warps in WARPS
-               if program.rows * program.cols <= 32 * warps * MOST_ELEMENTS_A_THREAD]
+               if program.largest <= 32 * warps * MOST_ELEMENTS_A_THREAD]
     choices.random.shuffle(fitting)
     return fitting[:count]
 

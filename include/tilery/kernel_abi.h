@@ -102,7 +102,7 @@ typedef struct tilery_device_api {
                       const uint8_t *mask, int64_t count, int32_t element_bytes, int32_t site);
   /* A failed device_assert. */
   void (*fail)(tilery_instance *, const char *message, int32_t site);
-  /* device_print: `shape` has `rank` extents; scalars have rank 0. */
+  /* device_print: `shape` has `rank` extents; scalars have rank 0. `values` null: the prefix alone. */
   void (*print)(tilery_instance *, const char *prefix, int32_t kind, const void *values,
                 const int64_t *shape, int32_t rank, int32_t hex, int32_t site);
   /* A failed bounds check; `access` says who accesses what, "tl.load reads argument 'x'", of

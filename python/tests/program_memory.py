@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from programs import Writer
 
-_LARGEST_TILE = 128 * 128
+_LARGEST_TILE = 64 * 128
 
 
 def _operands(w: Writer, depth: int, name: str, columns: int) -> tuple[str, str, str]:
@@ -23,7 +23,9 @@ def _operands(w: Writer, depth: int, name: str, columns: int) -> tuple[str, str,
 
 def _depths(w: Writer) -> tuple[int, int]:
     """The whole depth, ends that are no multiple of the step included, and the step."""
-    step = w.choose([16, 32, 64])
+    step = w.choose([step for step in (16, 32, 64)
+                     if step == 16 or step * max(w.rows, w.cols) <= _LARGEST_TILE])
+    w.largest = max(w.largest, step * w.rows, step * w.cols)
     return w.choose([step, 2 * step, 3 * step, 5 * step, step + 8, 2 * step - 1, 7]), step
 
 
@@ -96,7 +98,9 @@ def _dot_with_work_between(w: Writer) -> None:
 
 def _chained_dots(w: Writer) -> None:
     """acc += (q k) v over blocks of keys; the product in the middle is exact in half precision."""
-    name, keys, step = str(len(w.lines)), w.choose([32, 64, 96, 40]), w.choose([16, 32])
+    name, keys = str(len(w.lines)), w.choose([32, 64, 96, 40])
+    step = w.choose([16, 32] if w.cols <= 256 else [16])
+    w.largest = max(w.largest, step * w.rows, step * w.cols)
     dtype = w.choose(["bf16", "fp16"])
     depth = 16  # times 9: below 256, which a bf16 holds exactly
     w.array(f"q{name}", (w.grid * w.rows, depth), dtype, "integers")

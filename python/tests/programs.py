@@ -11,7 +11,7 @@ to values that are the same everywhere, so that back ends may differ by their ro
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -61,7 +61,7 @@ class Program:
     cols: int
     n: int
     grid: int
-    options: dict = field(default_factory=dict)
+    largest: int  # elements of a tile
 
     def arguments(self) -> list[np.ndarray]:
         rng = np.random.default_rng(self.n)
@@ -114,6 +114,7 @@ class Writer:
         self.lines: list[str] = []
         self.tiles: list[Tile] = []
         self.arrays: list[Array] = []
+        self.largest = rows * cols
 
     @property
     def size(self) -> int:
@@ -178,4 +179,4 @@ def make_program(choices, shapes=SMALL, steps: int = 8) -> Program:
         "    at = pid * ROWS * COLS + here",
         *w.lines,
         f"    tl.store(out + at, {result.name}, mask=at < n)", ""])
-    return Program(source, w.arrays, rows, cols, n, grid)
+    return Program(source, w.arrays, rows, cols, n, grid, w.largest)

@@ -188,3 +188,13 @@ def test_autotune_goes_above_jit():
         ty.autotune([], key=[])(lambda x: None)
     with pytest.raises(ty.ConfigError, match="no option 'reps'; did you mean 'rep'"):
         ty.autotune([], key=[], reps=3)
+
+
+@pytest.mark.parametrize("call", ["atomic_add(x, True)", "atomic_xchg(x, True)", "atomic_or(x, True)",
+                                  "atomic_cas(x, True, False)"])
+def test_no_atomics_on_bits(backend, call):
+    kernel = make(f"@ty.jit\ndef kernel(x):\n    tl.{call}\n")
+    name = call.partition("(")[0]
+    with pytest.raises(ty.CompileError, match=rf"(?s):3:\d+: error: tl.{name} cannot update int1.*hint: "
+                       "use int8 or a wider type"):
+        kernel[(1,)](np.zeros(4, bool))

@@ -61,15 +61,6 @@ def test_of_an_unknown_stage(compiled):
         kernel.ir["x"]
 
 
-def test_of_atomics_on_booleans(compiled):
-    kernel = make("""@ty.jit
-def kernel(x):
-    tl.atomic_xchg(x, True)
-""")
-    with pytest.raises(ty.CompileError, match="atomics on elements of 'i1' are not supported"):
-        kernel[(1,)](np.zeros(1, bool))
-
-
 def test_of_operators(compiled):
     x = np.zeros((1,) * 9, np.float32)
     with pytest.raises(ty.LaunchError, match="'x' has 9 dimensions, at most 8 are supported"):

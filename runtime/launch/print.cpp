@@ -33,6 +33,8 @@ static std::string formatTile(const Instance &self, const char *prefix, int32_t 
   const int32_t *id = self.abi.program_id;
   std::string where = self.launch->size() > 1 ? self.launch->rankText() + " " : "";
   std::string text;
+  if (!values)
+    return fmt::format("{}pid ({}, {}, {}) {}\n", where, id[0], id[1], id[2], prefix);
   for (int64_t i = 0; i < count; ++i)
     text += fmt::format("{}pid ({}, {}, {}){} {}{}\n", where, id[0], id[1], id[2],
                         formatIndex(i, shape, rank), prefix, formatElement(kind, values, i, hex));

@@ -318,6 +318,10 @@ static Value widenForPrint(OpBuilder &b, Location loc, Value value, bool isSigne
 
 LogicalResult Lowering::lowerPrint(core::PrintOp op) {
   Value prefix = constantText(op.getPrefix());
+  if (op.getValues().empty()) {
+    Value none = LLVM::ZeroOp::create(builder, loc, ptrType);
+    callApi(Api::Print, {}, {prefix, i32(TILERY_PRINT_INT), none, none, i32(0), i32(0), site(loc)});
+  }
   for (auto [index, value] : llvm::enumerate(op.getValues())) {
     Type element = getElementTypeOrSelf(value.getType());
     ArrayRef<int64_t> shape = core::shapeOf(value.getType());

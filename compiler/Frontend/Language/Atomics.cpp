@@ -49,12 +49,19 @@ static std::optional<core::AtomicKind> kindFor(const std::string &name, DType ty
   return name == "and" ? Kind::And : name == "or" ? Kind::Or : Kind::Xor;
 }
 
+// Machines update whole bytes; nothing says what the other bits would be.
+static void refuseBits(Generator &gen, const std::string &what, DType type) {
+  if (type == DType::Int1)
+    gen.fail(what + " cannot update int1", "use int8 or a wider type");
+}
+
 static Value atomic(Generator &gen, Arguments &args, const std::string &name) {
   std::string what = "tl.atomic_" + name;
   const Tile *given = args[0].tile();
   Tile pointer = accessible(gen, args[0], what);
   DType type = pointer.element.dtype;
   std::optional<core::AtomicKind> kind = kindFor(name, type);
+  refuseBits(gen, what, type);
   if (!kind)
     gen.fail(what + " needs integers, not " + nameOf(type));
   Tile value = args[1].isNumber() ? gen.number(args[1], type) : gen.cast(gen.toTile(args[1]), type);
@@ -77,6 +84,7 @@ static Value compareAndSwap(Generator &gen, Arguments &args) {
   const Tile *given = args[0].tile();
   Tile pointer = accessible(gen, args[0], "tl.atomic_cas");
   DType type = pointer.element.dtype;
+  refuseBits(gen, "tl.atomic_cas", type);
   auto operand = [&](const Value &value) {
     Tile tile = value.isNumber() ? gen.number(value, type) : gen.cast(gen.toTile(value), type);
     return gen.broadcastTo(tile, pointer.shape());

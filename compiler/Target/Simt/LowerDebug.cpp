@@ -116,14 +116,34 @@ LogicalResult Lowering::lowerAssert(core::AssertOp op) {
 
 //===-- Prints ----------------------------------------------------------------------------------------===//
 
-// One line an element, as Triton prints: "pid (0, 0, 0) idx (3) x: 1.5".
+// Text that a format prints as it is.
+static std::string literal(StringRef text) {
+  std::string escaped;
+  for (char c : text)
+    escaped += c == '%' ? "%%" : std::string(1, c);
+  return escaped;
+}
+
+// As many digits as tell two values apart.
+static std::string formatOf(Type element, bool isSigned, bool hex) {
+  if (isa<FloatType>(element))
+    return element.isF64() ? "%.17g" : "%.9g";
+  return hex ? "0x%llx" : isSigned ? "%lld" : "%llu";
+}
+
+// One line an element, as Triton prints and as on the CPU: "pid (0, 0, 0) idx (3) x: 1.5", with the
+// rank in front in kernels that communicate.
 LogicalResult Lowering::lowerPrint(core::PrintOp op) {
   Elements ids;
+  std::string where = "pid (%d, %d, %d) ", prefix = literal(op.getPrefix());
+  if (communicates) {
+    where = "rank %d " + where;
+    ids.push_back(loadContext(offsetof(tilery_gpu_context, rank), b.getI32Type()));
+  }
   for (unsigned axis = 0; axis < 3; ++axis)
     ids.push_back(machine.programId(b, loc, axis));
-  std::string prefix = op.getPrefix().str();
   if (op.getValues().empty()) {
-    emitIf(isFirstThread(), [&] { machine.print(b, loc, "pid (%d, %d, %d) " + prefix + "\n", ids); });
+    emitIf(isFirstThread(), [&] { machine.print(b, loc, where + prefix + "\n", ids); });
     return success();
   }
   for (auto [position, value] : llvm::enumerate(op.getValues())) {
@@ -133,11 +153,11 @@ LogicalResult Lowering::lowerPrint(core::PrintOp op) {
     ArrayRef<int64_t> shape = core::shapeOf(value.getType());
     bool isTile = !shape.empty();
     LinearLayout layout = isTile ? layoutOf(value) : LinearLayout();
-    std::string format = "pid (%d, %d, %d) idx (";
+    std::string index;
     for (size_t dim = 0; dim < shape.size(); ++dim)
-      format += dim ? ", %d" : "%d";
-    format += ") " + prefix + (isa<FloatType>(element) ? "%f" : op.getHex() ? "0x%llx"
-                               : isSigned                              ? "%lld" : "%llu") + "\n";
+      index += dim ? ", %d" : "idx (%d";
+    std::string format = where + index + (isTile ? ") " : "") + prefix +
+                         formatOf(element, isSigned, op.getHex()) + "\n";
     emitIf(isTile ? isFirstCopy(layout) : isFirstThread(), [&] {
       for (auto [r, given] : llvm::enumerate(elements(value))) {
         Elements arguments = ids;

@@ -184,6 +184,9 @@ void Lowering::defineArguments() {
       value = arith::TruncIOp::create(b, loc, old.getType(), value);
     define(old, {value});
   }
+  kernel.walk([&](Operation *op) { // known before the first print
+    communicates |= isa<device::DeviceDialect>(op->getDialect());
+  });
   contextPointer = entry.getArguments().back();
   threadValue = machine.thread(b, loc);
 }

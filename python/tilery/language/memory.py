@@ -226,6 +226,11 @@ def _atomic(pointer, mask, scope, update, what: str, *values):
     return tensor(old.reshape(pointer.shape), element)
 
 
+def _refuse_bits(name: str, element) -> None:
+    if element.is_bool():
+        raise CompileError(f"tl.{name} cannot update int1; use int8 or a wider type")
+
+
 def _order(value) -> int:
     """Floats by their bits: -NaN, -inf, ..., -0, 0, ..., inf, NaN."""
     value = np.asarray(value)
@@ -238,6 +243,7 @@ def _order(value) -> int:
 def _rmw(name: str, update, integers_only: bool = False):
     def atomic(pointer, val, mask=None, sem=None, scope=None):
         element = _pointer(pointer, f"tl.{name} updates")
+        _refuse_bits(name, element)
         if integers_only and not element.is_int():
             raise CompileError(f"tl.{name} needs integers, not {element}")
         return _atomic(pointer, mask, scope, update, f"tl.{name} updates", val)
@@ -258,6 +264,7 @@ atomic_xchg = _rmw("atomic_xchg", lambda old, val: val)
 
 def atomic_cas(pointer, cmp, val, sem=None, scope=None):
     """Writes `val` where the memory equals `cmp`; returns the values before."""
+    _refuse_bits("atomic_cas", _pointer(pointer, "tl.atomic_cas updates"))
     return _atomic(pointer, None, scope,
                    lambda old, expected, new: new if old == expected else old,
                    "tl.atomic_cas updates", cmp, val)

@@ -26,3 +26,11 @@ func.func @branches() attributes {core.kernel} {
 ^next:
   return
 }
+
+// -----
+
+func.func @bits(%x: !core.ptr<i1>, %v: i1) attributes {core.kernel} {
+  // expected-error @+1 {{atomics on elements of 'i1' are not supported}}
+  %0 = core.atomic_rmw xchg, relaxed, gpu, %x, %v : !core.ptr<i1>, i1 -> i1
+  return
+}
