@@ -86,6 +86,24 @@ def test_a_kernel_runs_where_its_arguments_are():
     ''').splitlines() == ["kernel [3, 2, 1] 256 4096", "True True", "7.0 1"]
 
 
+def test_checks_get_the_extents_of_arguments():
+    """Behind the arguments (x, y: 8 bytes each, n: 4), where the context is without them."""
+    assert fake('''
+        kernel[(1,)](x, y, 5)
+        print(last().parameter_bytes)
+        kernel[(1,)](x, y, 5, check_bounds=True)
+        print(last().parameter_bytes, pointer(20), pointer(28))
+
+        class Tensor:  # as torch's: data_ptr, element_size, strides
+            dtype, shape, device = ty.float32, (4, 8), type("Device", (), {"type": "cuda", "index": 0})()
+            data_ptr = lambda self: x.address
+            element_size = lambda self: 4
+            stride = lambda self: (12, 1)
+        kernel[(1,)](Tensor(), y, 5, check_bounds=True)
+        print(pointer(20), pointer(28))  # in the order of the accesses: y first
+    ''').splitlines() == ["28", "44 256 256", f"256 {4 * (3 * 12 + 8)}"]
+
+
 def test_arguments_on_two_devices_are_refused():
     assert fake('''
         print(message(lambda: kernel[(1,)](x, np.zeros(4, np.float32), 5)))
