@@ -22,6 +22,7 @@ TEST(KernelInfo, SurvivesTheCache) {
   info.scratchBytes = 64;
   info.suspends = info.communicates = info.canFail = true;
   info.sites = {{"a.py", 3, 5}};
+  info.extents = {2, 0};
   info.threads = 384;
   info.sharedBytes = 200000;
   info.clusterExtent = {2, 1, 1};
@@ -40,6 +41,7 @@ TEST(KernelInfo, SurvivesTheCache) {
   llvm::json::Object described = capi::describeKernelInfo(info);
   KernelInfo back = capi::parseKernelInfo(described);
   EXPECT_EQ(llvm::json::Value(capi::describeKernelInfo(back)), llvm::json::Value(std::move(described)));
+  EXPECT_EQ(back.extents, info.extents);
   EXPECT_EQ(back.threads, 384);
   EXPECT_EQ(back.sharedBytes, 200000);
   EXPECT_EQ(back.clusterExtent[0], 2);
