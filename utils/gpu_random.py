@@ -45,13 +45,13 @@ def configurations(program, choices, count: int) -> list[dict]:
 # --- where a program runs -----------------------------------------------------------------------------
 
 
-def on_host(program, interpret: bool):
+def on_host(program, interpret: bool, **options):
     import tilery as ty
     from kernel_text import make
 
     arrays = program.arguments()
     with ty.interpret(interpret):
-        program.launch(make(program.source), arrays)
+        program.launch(make(program.source), arrays, **options)
     return arrays
 
 
@@ -127,12 +127,14 @@ def one_program(seed: int, arguments) -> dict:
         return result
     kernel = make(program.source)
     for options in chosen:
+        if arguments.check_bounds:
+            options["check_bounds"] = True
         result["runs"] += 1
         try:
             if expected is None:
                 kind, what = "assembler", assembled(program, kernel, arguments.backend, options)
             else:
-                actual = on_host(program, False) if arguments.backend == "cpu" else \
+                actual = on_host(program, False, **options) if arguments.backend == "cpu" else \
                     on_device(program, kernel, arguments.arrays, options)
                 kind, what = "disagreement", program.compare(actual, expected)
         except Exception:
@@ -269,6 +271,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--limit", type=float, default=180, help="seconds of one program")
     parser.add_argument("--configurations", type=int, default=4, help="of launches for each program")
     parser.add_argument("--sizes", choices=["small", "large"], default="large", help="of tiles")
+    parser.add_argument("--check-bounds", action="store_true", help="check every access, too")
     parser.add_argument("--steps", type=int, default=8, help="of a program at most")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
     parser.add_argument("--arrays", choices=["numpy", "torch"], default="numpy",
