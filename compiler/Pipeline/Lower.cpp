@@ -69,6 +69,39 @@ std::string textOf(ModuleOp module) {
   return text;
 }
 
+/// One try of a target's passes, on a module of its own where another may follow.
+struct Attempt {
+  ModuleOp module;
+  OwningOpRef<ModuleOp> own;
+  const Target *target;
+  std::unique_ptr<Target> ownTarget;
+  std::string tileText;
+};
+
+LogicalResult runTargetPasses(Attempt &attempt, const LowerOptions &options) {
+  const Target &target = *attempt.target;
+  if (run(attempt.module, options, [&](auto &passes) { target.addTilePasses(passes); }).failed())
+    return failure();
+  if (llvm::is_contained(options.capture, target.tileStage()))
+    attempt.tileText = textOf(attempt.module);
+  return run(attempt.module, options, [&](auto &passes) { target.addFinalPasses(passes); });
+}
+
+// What does not fit is tried again with less; errors count when there is no less.
+LogicalResult lowerUntilItFits(Attempt &attempt, const LowerOptions &options) {
+  while (std::unique_ptr<Target> less = attempt.target->withLess()) {
+    OwningOpRef<ModuleOp> copy(attempt.module.clone());
+    ScopedDiagnosticHandler quiet(attempt.module.getContext(), [](Diagnostic &) { return success(); });
+    if (runTargetPasses(attempt, options).succeeded())
+      return success();
+    attempt.module = *copy;
+    attempt.own = std::move(copy);
+    attempt.ownTarget = std::move(less);
+    attempt.target = attempt.ownTarget.get();
+  }
+  return runTargetPasses(attempt, options);
+}
+
 SourceSite siteOf(ArrayAttr triple) {
   return {cast<StringAttr>(triple[0]).str(), int32_t(cast<IntegerAttr>(triple[1]).getInt()),
           int32_t(cast<IntegerAttr>(triple[2]).getInt())};
@@ -118,18 +151,17 @@ llvm::Expected<CompiledCode> compileModule(ModuleOp module, const Target &target
     return failed();
   if (wants("core"))
     text["core"] = textOf(module);
-  if (run(module, options, [&](auto &passes) { target.addTilePasses(passes); }).failed())
+  Attempt lowered{module, {}, &target, nullptr, {}};
+  if (lowerUntilItFits(lowered, options).failed())
     return failed();
   if (wants(target.tileStage()))
-    text[target.tileStage().str()] = textOf(module);
-  if (run(module, options, [&](auto &passes) { target.addFinalPasses(passes); }).failed())
-    return failed();
+    text[target.tileStage().str()] = lowered.tileText;
 
   std::vector<KernelInfo> kernels;
-  for (auto function : module.getOps<LLVM::LLVMFuncOp>())
+  for (auto function : lowered.module.getOps<LLVM::LLVMFuncOp>())
     if (function->hasAttr(kScratchBytesAttr))
-      target.describe(function, kernels.emplace_back(infoOf(function)));
-  auto code = target.emit(module, {wants("llvm"), wants(target.assemblyStage())});
+      lowered.target->describe(function, kernels.emplace_back(infoOf(function)));
+  auto code = lowered.target->emit(lowered.module, {wants("llvm"), wants(target.assemblyStage())});
   if (!code)
     return code.takeError();
   code->kernels = std::move(kernels);

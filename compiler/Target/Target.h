@@ -101,6 +101,9 @@ public:
   /// What users call the text after the tile passes, and the machine's own.
   virtual llvm::StringRef tileStage() const { return "vector"; }
   virtual llvm::StringRef assemblyStage() const { return "asm"; }
+  /// The same machine taking less of what a kernel can have too much of, for one that did not fit;
+  /// null when nothing is left to take less of.
+  virtual std::unique_ptr<Target> withLess() const { return nullptr; }
   /// Functions of the runtime refuse signals and symmetric memory that do not exist.
   virtual bool runtimeChecksSignals() const { return false; }
   /// Adds the passes from core + device to loops over this target's vectors or threads.

@@ -15,7 +15,7 @@ _LARGEST_TILE = 64 * 128
 
 def _operands(w: Writer, depth: int, name: str, columns: int) -> tuple[str, str, str]:
     """Arrays [grid * ROWS, depth] and [depth, columns]; their names and the product's type."""
-    dtype = w.choose(["bf16", "fp16", "fp32", "int8", "bf16", "fp16"])
+    dtype = w.choose(["bf16", "fp16"] + ([] if w.products else ["fp32", "int8"]))
     w.array(f"a{name}", (w.grid * w.rows, depth), dtype, "integers")
     w.array(f"b{name}", (depth, columns), dtype, "integers")
     return f"a{name}", f"b{name}", "int32" if dtype == "int8" else "float32"
@@ -26,11 +26,15 @@ def _depths(w: Writer) -> tuple[int, int]:
     step = w.choose([step for step in (16, 32, 64)
                      if step == 16 or step * max(w.rows, w.cols) <= _LARGEST_TILE])
     w.largest = max(w.largest, step * w.rows, step * w.cols)
-    return w.choose([step, 2 * step, 3 * step, 5 * step, step + 8, 2 * step - 1, 7]), step
+    aligned = [step, 2 * step, 3 * step, 5 * step, step + 8]
+    return w.choose(aligned + ([] if w.products else [2 * step - 1, 7])), step
 
 
 def _result(w: Writer, acc: str, sum_type: str) -> None:
-    """The product as a tile of the program, small enough for what follows."""
+    """Stores the product, and makes a tile of it that is small enough for what follows."""
+    whole = w.array(f"p{len(w.lines)}", (w.grid * w.rows, w.cols),
+                    "int32" if sum_type == "int32" else "fp32", "zeros", True)
+    w.add(f"tl.store({whole.name} + at, {acc})")
     if sum_type == "int32":
         w.define(acc, "int32", True)
     else:
@@ -98,8 +102,8 @@ def _dot_with_work_between(w: Writer) -> None:
 
 def _chained_dots(w: Writer) -> None:
     """acc += (q k) v over blocks of keys; the product in the middle is exact in half precision."""
-    name, keys = str(len(w.lines)), w.choose([32, 64, 96, 40])
-    step = w.choose([16, 32] if w.cols <= 256 else [16])
+    name, keys = str(len(w.lines)), w.choose([32, 64, 96, 40, 128, 200])
+    step = 64 if w.products else w.choose([16, 32] if w.cols <= 256 else [16])
     w.largest = max(w.largest, step * w.rows, step * w.cols)
     dtype = w.choose(["bf16", "fp16"])
     depth = 16  # times 9: below 256, which a bf16 holds exactly
@@ -159,5 +163,6 @@ def _histogram(w: Writer) -> None:
     w.add(f"tl.atomic_{kind}({name} + ({a.name}.to(tl.int32) & 31), at + 1, mask=at < n)")
 
 
-MEMORY_STEPS = [_dot_of_pointer_tiles, _dot_of_pointer_tiles, _dot_of_block_pointers,
-                _dot_with_work_between, _chained_dots, _sum_of_loads, _through_memory, _histogram]
+PRODUCTS = [_dot_of_pointer_tiles, _dot_of_pointer_tiles, _dot_of_block_pointers,
+            _dot_with_work_between, _chained_dots]
+MEMORY_STEPS = [_sum_of_loads, _through_memory, _histogram]

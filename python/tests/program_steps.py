@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from program_memory import MEMORY_STEPS
+from program_memory import MEMORY_STEPS, PRODUCTS
 from programs import DTYPES, Writer
 
 _ARITHMETIC = ["+", "-", "*"]
@@ -196,5 +196,7 @@ def _gather(w: Writer) -> None:
         w.define(f"tl.gather({a.name}, {at}, axis={axis})", a.dtype, a.exact)
 
 
-STEPS = [_binary, _binary, _unary, _literal, _select, _convert, _to_float, _reduce, _arg_reduce, _softmax,
-         _scan, _transpose, _loop, _nested, _branch, _dot, _while, _sort, _gather] + MEMORY_STEPS
+# What may stand beside products that machines with matrix units hand to warps of their own.
+CALM_STEPS = [_binary, _binary, _unary, _literal, _select, _convert, _to_float, _reduce, _arg_reduce,
+              _softmax, _scan, _transpose, _loop, _nested, _branch, _gather] + MEMORY_STEPS
+STEPS = CALM_STEPS + PRODUCTS + [_dot, _while, _sort]

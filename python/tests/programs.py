@@ -20,7 +20,7 @@ from backends import numpy_type, random_array
 DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int8": "int8",
           "int16": "int16", "int32": "int32", "int64": "int64", "uint8": "uint8"}
 SMALL = [(1, 16), (4, 8), (16, 16), (2, 64), (32, 1)]
-LARGE = SMALL + [(64, 64), (128, 64), (64, 128), (128, 128), (16, 256), (1, 1024), (256, 1)]
+LARGE = SMALL + [(16, 256), (1, 1024), (256, 1)] + 3 * [(64, 64), (128, 64), (64, 128), (128, 128)]
 _TOLERANCE = {"fp32": 2e-4, "fp16": 4e-3, "bf16": 2.0**-6}
 
 
@@ -115,6 +115,7 @@ class Writer:
         self.tiles: list[Tile] = []
         self.arrays: list[Array] = []
         self.largest = rows * cols
+        self.products = False  # of types and shapes that matrix units take
 
     @property
     def size(self) -> int:
@@ -153,8 +154,9 @@ class Writer:
 
 
 def make_program(choices, shapes=SMALL, steps: int = 8) -> Program:
-    """A random program of 2 to `steps` steps over tiles of ROWS x COLS."""
-    from program_steps import STEPS
+    """A random program of 2 to `steps` steps over tiles of ROWS x COLS; two of three with large tiles
+    are about products."""
+    from program_steps import CALM_STEPS, PRODUCTS, STEPS
 
     rows, cols = choices.choose(shapes)
     grid = choices.integer(1, 3)
@@ -166,8 +168,12 @@ def make_program(choices, shapes=SMALL, steps: int = 8) -> Program:
         w.array(f"in{i}", (grid * rows, cols), dtype)
         w.known(f"x{i}", dtype, True,
                 f"tl.load(in{i} + at, mask=at < n, other={choices.integer(0, 3)})")
+    w.products = min(rows, cols) >= 64 and choices.integer(0, 2) > 0
+    if w.products:
+        for _ in range(choices.integer(1, 2)):
+            choices.choose(PRODUCTS)(w)
     for _ in range(choices.integer(2, steps)):
-        choices.choose(STEPS)(w)
+        choices.choose(CALM_STEPS if w.products else STEPS)(w)
     result = w.tiles[-1]
     w.array("out", (grid * rows, cols), result.dtype, "zeros", True)
     source = "\n".join([

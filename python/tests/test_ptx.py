@@ -445,3 +445,29 @@ def kernel(x, out, n, N: tl.constexpr):
 """)
     subprocess.run([tilery(), "compile", str(file), "-f", "kernel", "-s", "*i32:16, *i32:16, i32, 64",
                     "-t", gpu, "-e", "llvm"], check=True, capture_output=True, timeout=60)
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3, 4])
+def test_rings_leave_room_for_what_follows(stages, tmp_path):
+    """Fewer slots, or no roles, where a transposition needs the shared memory."""
+    file = tmp_path / "kernel.py"
+    file.write_text("""import tilery as ty
+import tilery.language as tl
+
+
+@ty.jit
+def kernel(a, b, c, K, N: tl.constexpr, BK: tl.constexpr):
+    n = tl.arange(0, N)
+    at = n[:, None] * N + n[None, :]
+    acc = tl.zeros((N, N), tl.float32)
+    for k in range(0, K, BK):
+        i = k + tl.arange(0, BK)
+        acc = tl.dot(tl.load(a + n[:, None] * K + i[None, :], mask=i[None, :] < K, other=0.0),
+                     tl.load(b + i[:, None] * N + n[None, :], mask=i[:, None] < K, other=0.0), acc)
+    for k in range(2):
+        acc = tl.reshape(tl.trans(tl.cumsum(acc, axis=0)), (N, N)) + tl.load(c + at)
+    tl.store(c + at, acc)
+""")
+    ptx = ptx_of(file, "kernel", "*bf16:16, *bf16:16, *fp32:16, i32:16, 128, 128", "sm_90a",
+                 num_stages=stages, num_warps=8)
+    assemble(ptx, "sm_90a", tmp_path)

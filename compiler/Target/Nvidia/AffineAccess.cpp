@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
+// Reads a load's pointers and mask as dimensions of an array with starts and extents.
 #include "compiler/Target/Nvidia/AffineAccess.h"
 
 #include "compiler/Dialect/Device/IR/Device.h"
@@ -13,208 +14,7 @@ using namespace mlir;
 namespace tilery::nvidia {
 namespace {
 
-//===-- Sums ---------------------------------------------------------------------------------------===//
-
-constexpr size_t MostTerms = 16;
-using MaybeSum = std::optional<AffineSum>;
-
-void addTerm(AffineSum &sum, AffineTerm term, int64_t sign = 1) {
-  term.factor *= sign;
-  for (AffineTerm &present : sum)
-    if (present.sameAs(term)) {
-      present.factor += term.factor;
-      return;
-    }
-  sum.push_back(std::move(term));
-}
-
-AffineSum simplified(AffineSum sum) {
-  llvm::erase_if(sum, [](const AffineTerm &term) { return term.factor == 0; });
-  return sum;
-}
-
-AffineSum sumOf(AffineSum lhs, const AffineSum &rhs, int64_t sign = 1) {
-  for (const AffineTerm &term : rhs)
-    addTerm(lhs, term, sign);
-  return simplified(std::move(lhs));
-}
-
-MaybeSum productOf(const AffineSum &lhs, const AffineSum &rhs) {
-  AffineSum result;
-  for (const AffineTerm &x : lhs)
-    for (const AffineTerm &y : rhs) {
-      if (x.dim >= 0 && y.dim >= 0)
-        return std::nullopt;
-      AffineTerm term{x.factor * y.factor, x.scalars, std::max(x.dim, y.dim)};
-      llvm::append_range(term.scalars, y.scalars);
-      llvm::sort(term.scalars, [](Value a, Value b) {
-        return a.getAsOpaquePointer() < b.getAsOpaquePointer();
-      });
-      addTerm(result, std::move(term));
-    }
-  if (result.size() > MostTerms)
-    return std::nullopt;
-  return simplified(std::move(result));
-}
-
-bool sameSum(const AffineSum &a, const AffineSum &b) { return sumOf(a, b, -1).empty(); }
-
-AffineSum constantSum(int64_t value) {
-  AffineSum sum;
-  if (value)
-    sum.push_back({value, {}, -1});
-  return sum;
-}
-
-//===-- From IR ----------------------------------------------------------------------------------------===//
-
-MaybeSum sumOfValue(Value value);
-
-// A counter that a loop carries beside its induction variable: init + (iv - lower) / step * stride.
-MaybeSum carriedSum(scf::ForOp loop, BlockArgument argument) {
-  unsigned position = argument.getArgNumber() - 1;
-  auto add = loop.getYieldedValues()[position].getDefiningOp<arith::AddIOp>();
-  APInt step;
-  if (!add || add.getLhs() != argument || !matchPattern(loop.getStep(), m_ConstantInt(&step)) ||
-      step.isZero())
-    return std::nullopt;
-  MaybeSum init = sumOfValue(loop.getInits()[position]), increment = sumOfValue(add.getRhs()),
-           lower = sumOfValue(loop.getLowerBound());
-  if (!init || !increment || !lower)
-    return std::nullopt;
-  for (AffineTerm &term : *increment) {
-    if (term.factor % step.getSExtValue() != 0 || term.dim >= 0)
-      return std::nullopt;
-    for (Value scalar : term.scalars)
-      if (!loop.isDefinedOutsideOfLoop(scalar))
-        return std::nullopt;
-    term.factor /= step.getSExtValue();
-  }
-  AffineSum steps = sumOf({{1, {loop.getInductionVar()}, -1}}, *lower, -1);
-  MaybeSum walked = productOf(steps, *increment);
-  if (!walked)
-    return std::nullopt;
-  return sumOf(*init, *walked);
-}
-
-MaybeSum leaf(Value value) {
-  if (isa<RankedTensorType>(value.getType()))
-    return std::nullopt;
-  if (auto argument = dyn_cast<BlockArgument>(value))
-    if (auto loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp()))
-      if (argument != loop.getInductionVar())
-        if (MaybeSum carried = carriedSum(loop, argument))
-          return carried;
-  return AffineSum{{1, {value}, -1}};
-}
-
-// Dimensions of the source of a moving operation, in the result's numbering.
-AffineSum renumbered(AffineSum sum, llvm::function_ref<int(int)> place) {
-  for (AffineTerm &term : sum)
-    if (term.dim >= 0)
-      term.dim = place(term.dim);
-  return sum;
-}
-
-MaybeSum sumOfValue(Value value) {
-  Operation *op = value.getDefiningOp();
-  if (!op)
-    return leaf(value);
-  APInt number;
-  if (matchPattern(value, m_ConstantInt(&number)))
-    return constantSum(number.getSExtValue());
-  if (auto range = dyn_cast<core::RangeOp>(op)) {
-    AffineSum sum = constantSum(int32_t(range.getStart()));
-    sum.push_back({1, {}, 0});
-    return sum;
-  }
-  auto source = [&](unsigned i) { return sumOfValue(op->getOperand(i)); };
-  if (isa<core::SplatOp, core::BroadcastOp, core::HintOp, arith::ExtSIOp, arith::TruncIOp>(op)) {
-    if (auto repeat = dyn_cast<core::BroadcastOp>(op)) {
-      // The index along a dimension of extent 1 is 0.
-      MaybeSum sum = source(0);
-      ArrayRef<int64_t> shape = core::shapeOf(repeat.getSource().getType());
-      if (sum)
-        llvm::erase_if(*sum, [&](AffineTerm &t) { return t.dim >= 0 && shape[size_t(t.dim)] == 1; });
-      return sum;
-    }
-    return source(0);
-  }
-  if (auto expand = dyn_cast<core::ExpandDimsOp>(op)) {
-    MaybeSum sum = source(0);
-    if (sum)
-      sum = renumbered(*sum, [&](int dim) { return dim >= int(expand.getAxis()) ? dim + 1 : dim; });
-    return sum;
-  }
-  if (auto trans = dyn_cast<core::TransOp>(op)) {
-    MaybeSum sum = source(0);
-    if (sum)
-      sum = renumbered(*sum, [&](int dim) {
-        return int(llvm::find(trans.getOrder(), dim) - trans.getOrder().begin());
-      });
-    return sum;
-  }
-  if (isa<arith::AddIOp, arith::SubIOp, arith::MulIOp>(op)) {
-    MaybeSum lhs = source(0), rhs = source(1);
-    if (!lhs || !rhs)
-      return leaf(value);
-    MaybeSum result = isa<arith::MulIOp>(op) ? productOf(*lhs, *rhs)
-                                             : MaybeSum(sumOf(*lhs, *rhs, isa<arith::SubIOp>(op) ? -1 : 1));
-    return result ? result : leaf(value);
-  }
-  return leaf(value);
-}
-
-struct PointerSum {
-  BlockArgument base;
-  AffineSum offset; ///< in elements
-};
-
-std::optional<PointerSum> sumOfPointer(Value pointer) {
-  Operation *op = pointer.getDefiningOp();
-  if (!op) {
-    auto argument = cast<BlockArgument>(pointer);
-    if (!isa<func::FuncOp>(argument.getOwner()->getParentOp()))
-      return std::nullopt;
-    return PointerSum{argument, {}};
-  }
-  if (isa<core::SplatOp, core::HintOp, device::LocalOp>(op))
-    return sumOfPointer(op->getOperand(0));
-  auto inner = [&] { return sumOfPointer(op->getOperand(0)); };
-  if (auto repeat = dyn_cast<core::BroadcastOp>(op)) {
-    auto sum = inner();
-    ArrayRef<int64_t> shape = core::shapeOf(repeat.getSource().getType());
-    if (sum)
-      llvm::erase_if(sum->offset,
-                     [&](AffineTerm &t) { return t.dim >= 0 && shape[size_t(t.dim)] == 1; });
-    return sum;
-  }
-  if (auto expand = dyn_cast<core::ExpandDimsOp>(op)) {
-    auto sum = inner();
-    if (sum)
-      sum->offset = renumbered(sum->offset,
-                               [&](int dim) { return dim >= int(expand.getAxis()) ? dim + 1 : dim; });
-    return sum;
-  }
-  if (isa<core::AddPtrOp>(op)) {
-    auto sum = inner();
-    MaybeSum offset = sumOfValue(op->getOperand(1));
-    if (!sum || !offset)
-      return std::nullopt;
-    sum->offset = sumOf(sum->offset, *offset);
-    return sum;
-  }
-  return std::nullopt;
-}
-
-std::optional<std::pair<int, AffineSum>> indexAlong(Value index);
-
 //===-- Dimensions ----------------------------------------------------------------------------------------===//
-
-bool isArgument(Value value) {
-  auto argument = dyn_cast<BlockArgument>(value);
-  return argument && isa<func::FuncOp>(argument.getOwner()->getParentOp());
-}
 
 // A uniform term as a multiple of a stride: what remains is a part of the index.
 std::optional<AffineTerm> dividedBy(const AffineTerm &term, const AffineTerm &stride) {
@@ -230,22 +30,39 @@ std::optional<AffineTerm> dividedBy(const AffineTerm &term, const AffineTerm &st
   return rest;
 }
 
+bool contains(const AffineSum &sum, const AffineTerm &term) {
+  return llvm::any_of(sum, [&](const AffineTerm &present) {
+    return present.sameAs(term) && present.factor == term.factor;
+  });
+}
+
+/// Where the mask says that the contiguous and the other dimension of the tile start.
+struct MaskedStarts {
+  std::optional<AffineSum> fast, slow;
+};
+
+// A constant stride divides many a term: it has those that the mask gives it, and those that the mask
+// denies the contiguous dimension.
+bool ownsTerm(const AccessDim &dim, const AffineTerm &rest, const MaskedStarts &starts) {
+  if (!dim.stride.scalars.empty())
+    return true;
+  return starts.slow ? contains(*starts.slow, rest) : starts.fast.has_value();
+}
+
 // Gives each uniform term to the dimension whose stride it is a multiple of; products with another
 // argument open a dimension of their own (batches, heads).
-bool distribute(AffineAccess &access, const AffineSum &offset, const AffineSum &maskedStart) {
+bool distribute(AffineAccess &access, const AffineSum &offset, const MaskedStarts &starts) {
   for (const AffineTerm &term : offset) {
     if (term.dim >= 0)
       continue;
     AccessDim *owner = nullptr;
     std::optional<AffineTerm> index;
-    if (llvm::any_of(maskedStart, [&](const AffineTerm &masked) {
-          return masked.sameAs(term) && masked.factor == term.factor;
-        })) {
+    if (starts.fast && contains(*starts.fast, term)) {
       addTerm(access.dims.front().start, term);
       continue;
     }
     for (AccessDim &dim : llvm::drop_begin(access.dims))
-      if (auto rest = dividedBy(term, dim.stride); rest && !dim.stride.scalars.empty()) {
+      if (auto rest = dividedBy(term, dim.stride); rest && ownsTerm(dim, *rest, starts)) {
         owner = &dim;
         index = rest;
         break;
@@ -319,28 +136,90 @@ std::optional<std::pair<int, AffineSum>> indexAlong(Value index) {
   return std::make_pair(dim, start);
 }
 
-// Where the mask says that the index along tile dimension `wanted` starts; empty when it does not say.
-AffineSum startInMask(Value mask, int wanted) {
+/// `index < extent`, or `index >= extent`, of a mask.
+struct Comparison {
+  int dim;         ///< of the tile, that the index walks along
+  AffineSum start; ///< of the index
+  Value extent;    ///< scalar; null when the launcher cannot know it
+  bool isUpper;
+};
+
+// A sum of one argument or of a constant as a value.
+Value valueOf(OpBuilder &b, Location loc, const AffineSum &sum) {
+  if (sum.empty() || (sum.size() == 1 && sum[0].scalars.empty()))
+    return arith::ConstantIntOp::create(b, loc, sum.empty() ? 0 : sum[0].factor, 64);
+  bool isOne = sum.size() == 1 && sum[0].factor == 1 && sum[0].scalars.size() == 1;
+  return isOne ? sum[0].scalars[0] : Value();
+}
+
+// Arguments and what is computed of them alone.
+bool launcherKnows(Value scalar) {
+  Operation *op = scalar.getDefiningOp();
+  if (!op)
+    return isArgument(scalar);
+  return isa<arith::ArithDialect>(op->getDialect()) && llvm::all_of(op->getOperands(), launcherKnows);
+}
+
+// `lane < K - k * step` is `k * step + lane < K`: what the launcher does not know moves to the
+// index's side, which then is the index that makes the address.
+void moveToIndex(Comparison &comparison, arith::CmpIOp compare, Value bound) {
+  MaybeSum sum = sumOfValue(bound);
+  if (!sum)
+    return;
+  AffineSum known, moved;
+  for (const AffineTerm &term : *sum)
+    addTerm(llvm::all_of(term.scalars, launcherKnows) ? known : moved, term);
+  if (moved.empty())
+    return;
+  OpBuilder b(compare);
+  comparison.start = sumOf(comparison.start, moved, -1);
+  comparison.extent = valueOf(b, compare.getLoc(), known);
+}
+
+std::optional<Comparison> comparisonOf(arith::CmpIOp compare) {
+  auto predicate = compare.getPredicate();
+  Value index = compare.getLhs(), bound = compare.getRhs();
+  if (predicate == arith::CmpIPredicate::sgt) {
+    std::swap(index, bound);
+    predicate = arith::CmpIPredicate::slt;
+  }
+  auto along = indexAlong(index);
+  bool isUpper = predicate == arith::CmpIPredicate::slt;
+  if (!along || along->first < 0 || (!isUpper && predicate != arith::CmpIPredicate::sge))
+    return std::nullopt;
+  Comparison result{along->first, along->second, scalarOf(bound), isUpper};
+  OpBuilder b(compare);
+  if (!result.extent)
+    result.extent = constantBound(b, bound);
+  if (isUpper)
+    moveToIndex(result, compare, bound);
+  else if (!isSplatOfZero(bound))
+    result.extent = {};
+  return result;
+}
+
+// Where the mask says that the index along tile dimension `wanted` starts; none when it does not say.
+std::optional<AffineSum> startInMask(Value mask, int wanted) {
   Operation *op = mask ? mask.getDefiningOp() : nullptr;
   if (!op)
-    return {};
+    return std::nullopt;
   if (isa<arith::AndIOp>(op)) {
-    AffineSum first = startInMask(op->getOperand(0), wanted);
-    return first.empty() ? startInMask(op->getOperand(1), wanted) : first;
+    auto first = startInMask(op->getOperand(0), wanted);
+    return first ? first : startInMask(op->getOperand(1), wanted);
   }
   if (auto repeat = dyn_cast<core::BroadcastOp>(op))
     return startInMask(repeat.getSource(), wanted);
   if (auto expand = dyn_cast<core::ExpandDimsOp>(op)) {
     int axis = int(expand.getAxis());
-    return axis == wanted ? AffineSum() : startInMask(expand.getSource(), wanted - (axis < wanted));
+    if (axis == wanted)
+      return std::nullopt;
+    return startInMask(expand.getSource(), wanted - (axis < wanted));
   }
   auto compare = dyn_cast<arith::CmpIOp>(op);
-  if (!compare)
-    return {};
-  for (Value side : compare->getOperands())
-    if (auto along = indexAlong(side); along && along->first == wanted)
-      return along->second;
-  return {};
+  auto comparison = compare ? comparisonOf(compare) : std::nullopt;
+  if (!comparison || comparison->dim != wanted)
+    return std::nullopt;
+  return comparison->start;
 }
 
 // The mask must be a conjunction of `index < extent` (and `index >= 0`, which bulk copies imply) for
@@ -363,30 +242,23 @@ bool readMask(AffineAccess &access, Value mask, ArrayRef<int> place) {
   auto compare = dyn_cast<arith::CmpIOp>(op);
   if (!compare)
     return false;
-  auto predicate = compare.getPredicate();
-  Value index = compare.getLhs(), bound = compare.getRhs();
-  if (predicate == arith::CmpIPredicate::sgt) {
-    std::swap(index, bound);
-    predicate = arith::CmpIPredicate::slt;
-  }
-  auto along = indexAlong(index);
-  if (!along || along->first < 0)
+  std::optional<Comparison> comparison = comparisonOf(compare);
+  if (!comparison)
     return false;
-  AccessDim &dim = access.dims[size_t(inner[size_t(along->first)])];
-  if (!sameSum(along->second, dim.start)) {
-    std::optional<int64_t> kept = keptByMask(mask, along->first);
+  AccessDim &dim = access.dims[size_t(inner[size_t(comparison->dim)])];
+  if (!sameSum(comparison->start, dim.start)) {
+    std::optional<int64_t> kept = keptByMask(mask, comparison->dim);
     dim.kept = kept && (!dim.kept || *kept < dim.kept) ? *kept : dim.kept;
     return kept.has_value();
   }
-  if (predicate == arith::CmpIPredicate::sge)
-    return isSplatOfZero(bound);
-  if (predicate != arith::CmpIPredicate::slt || dim.extent)
+  if (!comparison->extent)
     return false;
-  OpBuilder b(compare);
-  dim.extent = scalarOf(bound);
-  if (!dim.extent)
-    dim.extent = constantBound(b, bound);
-  return bool(dim.extent);
+  if (!comparison->isUpper)
+    return true;
+  if (dim.extent)
+    return false;
+  dim.extent = comparison->extent;
+  return true;
 }
 
 int64_t divisorOf(const AffineTerm &stride) {
@@ -446,8 +318,9 @@ std::optional<AffineAccess> affineAccess(core::LoadOp load) {
       return std::nullopt;
   access.dims.push_back({strides[access.fastest], {}, {}, tile.getDimSize(access.fastest)});
   access.dims.push_back({strides[slow], {}, {}, tile.getDimSize(slow)});
-  if (!distribute(access, pointer->offset, startInMask(load.getMask(), int(access.fastest))) ||
-      !isAligned(access))
+  MaskedStarts starts{startInMask(load.getMask(), int(access.fastest)),
+                      startInMask(load.getMask(), int(slow))};
+  if (!distribute(access, pointer->offset, starts) || !isAligned(access))
     return std::nullopt;
   SmallVector<int> place = {access.fastest == 0 ? 0 : 1, access.fastest == 0 ? 1 : 0};
   if (load.getMask() && !readMask(access, load.getMask(), place))
@@ -478,23 +351,6 @@ std::optional<int64_t> keptByMask(Value mask, int dim) {
       !matchPattern(compare.getRhs(), m_Constant(&bound)) || !bound.isSplat())
     return std::nullopt;
   return bound.getSplatValue<APInt>().getSExtValue();
-}
-
-Value emitSum(OpBuilder &b, Location loc, const AffineSum &sum) {
-  auto narrow = [&](Value value) -> Value {
-    unsigned bits = value.getType().getIntOrFloatBitWidth();
-    if (bits > 32)
-      return arith::TruncIOp::create(b, loc, b.getI32Type(), value);
-    return bits < 32 ? arith::ExtSIOp::create(b, loc, b.getI32Type(), value).getResult() : value;
-  };
-  Value total;
-  for (const AffineTerm &term : sum) {
-    Value product = arith::ConstantIntOp::create(b, loc, term.factor, 32);
-    for (Value scalar : term.scalars)
-      product = arith::MulIOp::create(b, loc, product, narrow(scalar));
-    total = total ? Value(arith::AddIOp::create(b, loc, total, product)) : product;
-  }
-  return total ? total : arith::ConstantIntOp::create(b, loc, 0, 32);
 }
 
 } // namespace tilery::nvidia

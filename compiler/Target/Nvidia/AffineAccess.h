@@ -4,24 +4,9 @@
 // what lies outside of an array: what a bulk copy by tensor map does by itself.
 #pragma once
 
-#include "compiler/Dialect/Core/IR/Core.h"
-#include "llvm/ADT/SmallVector.h"
-
-#include <optional>
+#include "compiler/Target/Nvidia/AffineSum.h"
 
 namespace tilery::nvidia {
-
-/// A product of scalars of the kernel and a constant; of a tile's index along `dim`, or uniform.
-struct AffineTerm {
-  int64_t factor = 1;
-  llvm::SmallVector<mlir::Value, 2> scalars; ///< sorted, so that equal products compare equal
-  int dim = -1;
-
-  bool sameAs(const AffineTerm &other) const { return scalars == other.scalars && dim == other.dim; }
-};
-
-/// A sum of terms, each product once.
-using AffineSum = llvm::SmallVector<AffineTerm, 4>;
 
 /// One dimension of the array that a load walks over.
 struct AccessDim {
@@ -53,8 +38,5 @@ std::optional<AffineAccess> affineAccess(core::LoadOp load);
 /// How many indices of a tile, from its first along `dim`, a mask keeps at most, as it says by a
 /// comparison of tl.arange with a constant; none when it does not.
 std::optional<int64_t> keptByMask(mlir::Value mask, int dim);
-
-/// Emits a uniform sum as i32.
-mlir::Value emitSum(mlir::OpBuilder &b, mlir::Location loc, const AffineSum &sum);
 
 } // namespace tilery::nvidia

@@ -40,13 +40,29 @@ std::string NvidiaTarget::description() const {
          " registers" + std::to_string(options.maxRegisters) + (options.fpFusion ? "" : " nofma");
 }
 
+bool NvidiaTarget::hasRoles() const {
+  return options.capability == 90 && options.archSpecific && options.roles;
+}
+
+// The slots of rings are planned before it is known what else needs shared memory.
+std::unique_ptr<Target> NvidiaTarget::withLess() const {
+  if (!hasRoles())
+    return nullptr;
+  NvidiaOptions less = options;
+  if (options.numStages > 2)
+    less.numStages = options.numStages - 1;
+  else
+    less.roles = false;
+  return std::make_unique<NvidiaTarget>(less);
+}
+
 void NvidiaTarget::addTilePasses(mlir::OpPassManager &passes) const {
   // Before layouts, so that they see one form of every offset.
   passes.addPass(simt::createWidenOffsets());
   passes.addPass(mlir::createCanonicalizerPass());
   passes.addPass(mlir::createCSEPass());
   // While loads still are plain tiles: those that copies bring get no layout.
-  if (options.capability == 90 && options.archSpecific)
+  if (hasRoles())
     passes.addPass(createSpecialiseWarps(options.numWarps, options.numStages, machine.sharedBytes()));
   passes.addPass(mlir::createCanonicalizerPass());
   passes.addPass(mlir::createCSEPass());

@@ -18,6 +18,7 @@ struct NvidiaOptions {
   unsigned numStages = 3;
   unsigned maxRegisters = 0; ///< a thread; 0: no limit
   bool fpFusion = true;
+  bool roles = true; ///< loops of products by producer and consumer warps, where they fit
 
   /// "sm_90a", "sm_80", ...; an error that names the known ones.
   static llvm::Expected<NvidiaOptions> fromName(llvm::StringRef arch);
@@ -35,6 +36,7 @@ public:
   llvm::StringRef tileStage() const override { return "simt"; }
   llvm::StringRef assemblyStage() const override { return "ptx"; }
   std::string description() const override;
+  std::unique_ptr<Target> withLess() const override;
   void addTilePasses(mlir::OpPassManager &passes) const override;
   void addFinalPasses(mlir::OpPassManager &passes) const override;
   void describe(mlir::Operation *function, KernelInfo &info) const override;
@@ -42,6 +44,8 @@ public:
                                     const EmitOptions &options) const override;
 
 private:
+  bool hasRoles() const;
+
   NvidiaOptions options;
   NvidiaMachine machine;
 };
