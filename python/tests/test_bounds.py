@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -241,11 +242,12 @@ def test_what_cannot_be_traced_is_said_once(capfd):
 def kernel(address, out):
     p = address.to(out.dtype)
     tl.store(out, tl.load(p) + tl.load(p + 1))
+    tl.store(out + 1, OWN)
 """
-    x, out = np.arange(1, 5, dtype=np.int32), np.zeros(1, np.int32)
+    x, out = np.arange(1, 5, dtype=np.int32), np.zeros(2, np.int32)
     with ty.interpret(False):
         # A constant of its own, so that the kernel is not in the cache.
-        launch(source.replace("p + 1", f"p + 1 + 0 * {os.getpid()}"), x.ctypes.data, out)
+        launch(source.replace("OWN", str(time.time_ns() % 2**31)), x.ctypes.data, out)
     assert out[0] == 3
     assert capfd.readouterr().err.count("this access is not checked: its pointer is not traced to one "
                                         "of the kernel's arguments") == 1
