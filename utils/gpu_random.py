@@ -14,6 +14,7 @@ programs everywhere: `--seed 17 --count 1` repeats number 17.
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
 import multiprocessing
 import os
@@ -154,8 +155,11 @@ def report(program, options: dict, kind: str, what: str) -> dict:
 # --- processes ------------------------------------------------------------------------------------------
 
 
-def serve(connection, arguments) -> None:
-    """A worker: programs of the seeds that come, until the pipe ends or the device is lost."""
+def serve(connection, arguments, errors: str) -> None:
+    """A worker: programs of the seeds that come, until the pipe ends or the device is lost. What the
+    process says when it is aborted goes to the file `errors`."""
+    os.dup2(os.open(errors, os.O_WRONLY | os.O_APPEND), 2)
+    faulthandler.enable()
     os.environ.setdefault("TILERY_TIMEOUT_S", "20")
     while True:
         try:
@@ -171,7 +175,9 @@ def serve(connection, arguments) -> None:
 class Worker:
     def __init__(self, context, arguments):
         self.connection, theirs = context.Pipe()
-        self.process = context.Process(target=serve, args=(theirs, arguments), daemon=True)
+        self.errors = tempfile.NamedTemporaryFile(prefix="gpu_random_")
+        self.process = context.Process(target=serve, args=(theirs, arguments, self.errors.name),
+                                       daemon=True)
         self.process.start()
         theirs.close()
         self.seed, self.since = None, 0.0
@@ -186,6 +192,9 @@ class Worker:
             return self.connection.recv()
         except (EOFError, OSError):
             return None
+
+    def last_words(self) -> str:
+        return Path(self.errors.name).read_text(errors="replace")[-2000:]
 
     def end(self) -> None:
         self.connection.close()
@@ -237,7 +246,8 @@ class Campaign:
         result = worker.take()
         if result is None:
             worker.process.join()
-            return self.lose(worker, f"the process ended with {worker.process.exitcode}")
+            return self.lose(worker, f"the process ended with {worker.process.exitcode}\n"
+                                     + worker.last_words())
         self.note(result)
         seed = None if result.get("lost") else self.next_seed()
         if seed is None:
@@ -273,7 +283,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--sizes", choices=["small", "large"], default="large", help="of tiles")
     parser.add_argument("--check-bounds", action="store_true", help="check every access, too")
     parser.add_argument("--steps", type=int, default=8, help="of a program at most")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
+    parser.add_argument("--jobs", type=int, default=min(os.cpu_count(), 8), help="processes")
     parser.add_argument("--arrays", choices=["numpy", "torch"], default="numpy",
                         help="what the device's arguments are")
     parser.add_argument("--json", help="file for the summary")
