@@ -47,6 +47,12 @@ def test_matmul_with_all_that_follows(parts, activation):
     if activation == "silu":
         expected = expected / (1 + np.exp(-expected))
     assert_close(c, expected + f64(residual), depth=90)
+    into = residual.copy()
+    ty.ops.matmul(a, b, into, bias, into, rows, columns, activation=activation, parts=parts)
+    assert (into == c).all()
+    square = random_array(rng, (40, 40))
+    with fails(ty.LaunchError, "'c' shares memory with 'residual'"):
+        ty.ops.matmul(a[0, :, :40], b[0, :40, :40], square, None, square.T)
 
 
 def test_rows():

@@ -4,6 +4,7 @@
 #include "runtime/hal/cuda/fake/fake_cuda.h"
 #include "runtime/launch/device_failures.h"
 #include "runtime/launch/device_kernel.h"
+#include "runtime/launch/device_workspace.h"
 #include "runtime/launch/launch.h"
 
 #include "runtime/base/clock.h"
@@ -440,6 +441,28 @@ TEST_F(DeviceLaunch, TheFirstLaunchWaitsForRanksThatLoadTheirKernels) {
   loading.reset();
   launchKernel(second.get(), image, {1, 1, 1}, arguments);
   rank.join();
+}
+
+TEST_F(DeviceLaunch, WorkspacesBelongToStreamsAndRecordings) {
+  hal::Stream stream = where.driver->createStream(where.device);
+  auto ofSize = [&](hal::Stream used, size_t bytes) { return deviceWorkspace(where, used, bytes); };
+  auto *first = static_cast<uint8_t *>(ofSize(stream, 5000));
+  EXPECT_EQ(first[0] | first[4999], 0);
+  EXPECT_EQ(ofSize(stream, 100), first);
+  EXPECT_EQ(ofSize(stream, 8192), first) << "sizes are rounded up";
+  EXPECT_NE(ofSize(nullptr, 100), first);
+  symbol<decltype(fake_cuda_capture)>("fake_cuda_capture")(stream, 1);
+  void *recorded = ofSize(stream, 100);
+  EXPECT_NE(recorded, first);
+  EXPECT_EQ(ofSize(stream, 100), recorded);
+  symbol<decltype(fake_cuda_capture)>("fake_cuda_capture")(stream, 0);
+  EXPECT_EQ(ofSize(stream, 100), first);
+  symbol<decltype(fake_cuda_capture)>("fake_cuda_capture")(stream, 1);
+  EXPECT_NE(ofSize(stream, 100), recorded);
+  symbol<decltype(fake_cuda_capture)>("fake_cuda_capture")(stream, 0);
+  auto *larger = static_cast<uint8_t *>(ofSize(stream, 10000));
+  EXPECT_NE(larger, first);
+  EXPECT_EQ(larger[0] | larger[9999], 0);
 }
 
 TEST_F(DeviceLaunch, CostsLittle) {
