@@ -153,6 +153,25 @@ def test_operators(device):
         rtol=1e-3, atol=1e-3)
 
 
+def test_a_product_and_what_follows(device):
+    register_ops()
+    generator = torch.Generator().manual_seed(3)
+    a, b, bias, residual = (torch.randn(shape, generator=generator).to(device) for shape in (
+        (2, 33, 40), (2, 40, 24), (24,), (2, 33, 24)))
+    product = torch.ops.tilery.matmul(a, b, bias, residual, activation="silu")
+    expected = torch.nn.functional.silu(a.double() @ b.double() + bias) + residual
+    torch.testing.assert_close(product.double(), expected, rtol=1e-4, atol=1e-4)
+    small, other = (torch.randint(-9, 9, shape, generator=generator, dtype=torch.int8).to(device)
+                    for shape in ((33, 40), (40, 24)))
+    assert torch.equal(torch.ops.tilery.matmul(small, other).cpu(),
+                       (small.cpu().int() @ other.cpu().int()))
+    rows, columns = torch.rand(33, device=device), torch.rand(24, device=device)
+    scaled = torch.ops.tilery.matmul(small, other, scale_a=rows, scale_b=columns,
+                                     dtype=torch.float32)
+    torch.testing.assert_close(
+        scaled.double(), (small.double() @ other.double()) * rows.double()[:, None] * columns)
+
+
 def test_operators_of_decoding(device):
     register_ops()
     g = torch.Generator().manual_seed(2)
@@ -185,6 +204,9 @@ def test_fake_operators_have_the_right_shapes():
     with torch._subclasses.FakeTensorMode():
         a = torch.empty(5, 7, dtype=torch.int8)
         product = torch.ops.tilery.matmul(a, torch.empty(7, 3, dtype=torch.int8))
+        scale = torch.empty(1)
+        halves = torch.ops.tilery.matmul(a, a.T, scale_a=scale, scale_b=scale)
+        assert halves.dtype == torch.bfloat16 and halves.shape == (a.shape[0], a.shape[0])
         assert product.shape == (5, 3) and product.dtype == torch.int32
         x = torch.empty(2, 4, 9, 16, dtype=torch.bfloat16)
         assert torch.ops.tilery.attention(x, x, x).shape == x.shape

@@ -21,16 +21,22 @@ def _like(x):
     return torch.empty(x.shape, dtype=x.dtype, device=x.device)
 
 
-def _product(a, b):
-    """Where a @ b goes: sums of integers are wider."""
+def _product(a, b, bias=None, residual=None, scale_a=None, scale_b=None, activation="none",
+             dtype=None):
+    """Where a @ b goes: sums of integers are wider, products of 8-bit floats are bfloat16."""
     import torch
-    dtype = torch.int32 if a.dtype == torch.int8 else a.dtype
-    return torch.empty((a.shape[0], b.shape[1]), dtype=dtype, device=a.device)
+    if dtype is None and (a.dtype.is_floating_point and a.element_size() == 1
+                          or a.dtype == torch.int8 and scale_a is not None):
+        dtype = torch.bfloat16
+    elif dtype is None:
+        dtype = torch.int32 if a.dtype == torch.int8 else a.dtype
+    return torch.empty((*a.shape[:-1], b.shape[-1]), dtype=dtype, device=a.device)
 
 
-def matmul(a, b):
-    out = _product(a, b)
-    ops.matmul(a, b, out)
+def matmul(a, b, bias=None, residual=None, scale_a=None, scale_b=None, activation="none",
+           dtype=None):
+    out = _product(a, b, scale_a=scale_a, dtype=dtype)
+    ops.matmul(a, b, out, bias, residual, scale_a, scale_b, activation=activation)
     return out
 
 
@@ -92,7 +98,9 @@ def rope(q, k, cos, sin, positions=None, interleaved=False):
 
 # What runs, its schema, and what it returns when only shapes are asked for.
 _OPERATORS = {
-    "matmul": (matmul, "(Tensor a, Tensor b) -> Tensor", _product),
+    "matmul": (matmul, "(Tensor a, Tensor b, Tensor? bias=None, Tensor? residual=None, "
+                       "Tensor? scale_a=None, Tensor? scale_b=None, str activation='none', "
+                       "ScalarType? dtype=None) -> Tensor", _product),
     "softmax": (softmax, "(Tensor x) -> Tensor", _like),
     "rms_norm": (rms_norm, "(Tensor x, Tensor weight, float eps=1e-06) -> Tensor",
                  lambda x, weight, eps=1e-6: _like(x)),
