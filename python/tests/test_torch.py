@@ -169,7 +169,8 @@ def test_a_product_and_what_follows(device):
     scaled = torch.ops.tilery.matmul(small, other, scale_a=rows, scale_b=columns,
                                      dtype=torch.float32)
     torch.testing.assert_close(
-        scaled.double(), (small.double() @ other.double()) * rows.double()[:, None] * columns)
+        scaled.double(), (small.double() @ other.double()) * rows.double()[:, None] * columns,
+        rtol=1e-5, atol=1e-5)
 
 
 def test_operators_of_decoding(device):
