@@ -178,6 +178,11 @@ def test_checks_of_one_rank():
         ty.ops.matmul(A, B, C.astype(np.int32))
     with fails(ty.LaunchError, "matmul takes", "got 2"):
         ty.ops.matmul(A, B)
+    small = np.ones((4, 4), np.int8), np.ones((4, 4), np.int8), np.ones((4, 4), np.int32)
+    with fails(ty.LaunchError, "an activation needs floats, but the product of int8 is int32"):
+        ty.ops.matmul(*small, activation="silu")
+    with fails(ty.LaunchError, "'bias' is fp32, but the product of int8 is int32"):
+        ty.ops.matmul(*small, np.ones(4, np.float32))
     with fails(ty.LaunchError, "matmul: 'scale_a' and 'scale_b' come together"):
         ty.ops.matmul(A, B, C, None, None, A[0, :1].copy())
     with fails(ty.LaunchError, "matmul: 'residual' has shape", "dimension 0 must be 4"):
@@ -209,6 +214,8 @@ def test_options():
         ty.ops.matmul(A, B, C, block_m=-1)
     with fails(ty.LaunchError, "option 'columns' is 40, more than 'block_n', 32"):
         ty.ops.matmul(A, B, C, block_n=32, columns=40)
+    with fails(ty.LaunchError, "option 'columns' is 4000, more than 'block_n', 16"):
+        ty.ops.matmul(A, B, C, columns=4000)
     many = np.zeros((300, 300), np.float32)
     with fails(ty.LaunchError, "option 'parts' is 2 for 90000 tiles, possible for 65536 at most"):
         ty.ops.matmul(many, many, many.copy(), block_m=1, block_n=1, parts=2)

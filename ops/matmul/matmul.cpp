@@ -79,9 +79,13 @@ void checkFollowing(const Call &call) {
     checkScale(call, ScaleB, extent(b, 1), "1 or N of 'b'");
   }
   int32_t result = call.has(ScaleA) ? TILERY_FP32 : accumulator(a.dtype);
-  if (isFloat(result) != isFloat(c.dtype))
-    call.fail(std::string("'c' is ") + dtypeName(c.dtype) + ", but the product of " +
-              dtypeName(a.dtype) + " is " + dtypeName(result));
+  for (size_t i : {C, Bias, Residual})
+    if (call.has(i) && isFloat(result) != isFloat(call.tensor(i).dtype))
+      call.fail("'" + call.name(i) + "' is " + dtypeName(call.tensor(i).dtype) +
+                ", but the product of " + dtypeName(a.dtype) + " is " + dtypeName(result));
+  if (!isFloat(result) && call.options.text("activation") != "none")
+    call.fail("an activation needs floats, but the product of " + std::string(dtypeName(a.dtype)) +
+              " is " + dtypeName(result) + "; pass 'scale_a' and 'scale_b'");
 }
 
 MatmulPlan plan(const Call &call) {
@@ -111,10 +115,11 @@ MatmulPlan plan(const Call &call) {
   wanted.blockK = number("block_k", true);
   wanted.columns = number("columns", false);
   wanted.parts = number("parts", false);
-  if (wanted.columns && wanted.blockN && wanted.columns > wanted.blockN)
-    call.fail("option 'columns' is " + std::to_string(wanted.columns) + ", more than 'block_n', " +
-              std::to_string(wanted.blockN));
-  return planMatmul(problem, device, wanted);
+  MatmulPlan chosen = planMatmul(problem, device, wanted);
+  if (chosen.columns > chosen.blockN)
+    call.fail("option 'columns' is " + std::to_string(chosen.columns) + ", more than 'block_n', " +
+              std::to_string(chosen.blockN));
+  return chosen;
 }
 
 // Parts of tiles, and a counter for each tile that is cut.
