@@ -116,8 +116,8 @@ def rope_case(shape, interleaved):
         grid = (ty.cdiv(tokens, tile_tokens),
                 ty.cdiv(heads, tile_heads) + ty.cdiv(k_heads, tile_heads), batch)
         return lambda: rope[grid](
-            q, q_out, k, k_out, cos, sin, positions, tokens, heads, k_heads, head // 2, *strides,
-            head // 2, head // 2, 0, 1, INTERLEAVED=interleaved, BLOCK_H=tile_heads,
+            q, q_out, k, k_out, cos, sin, positions, cos.shape[0], tokens, heads, k_heads, head // 2,
+            *strides, head // 2, head // 2, 0, 1, INTERLEAVED=interleaved, BLOCK_H=tile_heads,
             BLOCK_T=tile_tokens, BLOCK_D=head // 2, num_warps=warps)
 
     def expected(x):

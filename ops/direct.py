@@ -132,8 +132,8 @@ def rope(q, q_out, cos, sin, k=None, k_out=None, positions=None, interleaved=Fal
     place = [0, 0] if positions is None else ([0] + _steps(positions))[-2:]
     tiles = ty.cdiv(heads, tile[0]) + ty.cdiv(k_heads, tile[0])
     kernels("rope").rope[(ty.cdiv(tokens, tile[1]), tiles, batch)](
-        q, q_out, k, k_out, cos, sin, positions, tokens, heads, k_heads, head // 2, *steps,
-        _steps(cos)[0], _steps(sin)[0], *place, INTERLEAVED=interleaved, BLOCK_H=tile[0],
+        q, q_out, k, k_out, cos, sin, positions, cos.shape[0], tokens, heads, k_heads, head // 2,
+        *steps, _steps(cos)[0], _steps(sin)[0], *place, INTERLEAVED=interleaved, BLOCK_H=tile[0],
         BLOCK_T=tile[1], BLOCK_D=block(head // 2, 8))
 
 

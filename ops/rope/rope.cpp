@@ -111,8 +111,8 @@ static void run(Call &call) {
   auto launch = [&](const auto &k, const auto &rotated, const auto &positions) {
     kernel("rope", "rope")
         .launchOn(call.worldOrNull(), how, memory(q), memory(call.tensor(QOut)), k, rotated,
-                  memory(call.tensor(Cos)), memory(call.tensor(Sin)), positions, q.shape[2], heads,
-                  kHeads, half, in.batch, in.heads, in.tokens, out.batch, out.heads, out.tokens,
+                  memory(call.tensor(Cos)), memory(call.tensor(Sin)), positions, call.tensor(Cos).shape[0],
+                  q.shape[2], heads, kHeads, half, in.batch, in.heads, in.tokens, out.batch, out.heads, out.tokens,
                   kIn.batch, kIn.heads, kIn.tokens, kOut.batch, kOut.heads, kOut.tokens,
                   stride(call.tensor(Cos), 0), stride(call.tensor(Sin), 0), place.batch,
                   place.tokens, call.options.flag("interleaved"), blockH, blockT, blockD);

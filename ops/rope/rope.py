@@ -30,7 +30,7 @@ def rotate(x, out, cos, sin, heads, tokens, dims, HEADS, TOKENS, HALF, stride_xh
 
 
 @ty.jit
-def rope(q, q_out, k, k_out, cos, sin, positions, TOKENS, Q_HEADS, K_HEADS, HALF,
+def rope(q, q_out, k, k_out, cos, sin, positions, POSITIONS, TOKENS, Q_HEADS, K_HEADS, HALF,
          stride_qb, stride_qh, stride_qt, stride_ub, stride_uh, stride_ut,
          stride_kb, stride_kh, stride_kt, stride_wb, stride_wh, stride_wt,
          stride_cos, stride_sin, stride_pb, stride_pt, INTERLEAVED: tl.constexpr,
@@ -38,8 +38,8 @@ def rope(q, q_out, k, k_out, cos, sin, positions, TOKENS, Q_HEADS, K_HEADS, HALF
     """Rotates the pairs of each head by the angle of its token's position, in float32.
 
     q and q_out (strides u): [batch, Q_HEADS, TOKENS, 2 HALF]; k and k_out (strides w) the same with
-    K_HEADS, or None. cos and sin: [positions, HALF]. positions: integers [batch, TOKENS], or None:
-    token i is at position i. A pair is (i, i + HALF); with INTERLEAVED (2 i, 2 i + 1). Grid: (tiles
+    K_HEADS, or None. cos and sin: [POSITIONS, HALF]. positions: integers [batch, TOKENS], or None:
+    token i is at position i. A position that is not in the tables makes nan. A pair is (i, i + HALF); with INTERLEAVED (2 i, 2 i + 1). Grid: (tiles
     of TOKENS, tiles of Q_HEADS + tiles of K_HEADS, batch). An output may be its input.
     """
     tokens = (tl.program_id(0) * BLOCK_T + tl.arange(0, BLOCK_T)).to(tl.int64)
@@ -50,8 +50,10 @@ def rope(q, q_out, k, k_out, cos, sin, positions, TOKENS, Q_HEADS, K_HEADS, HALF
         place = tl.load(positions + batch * stride_pb + tokens * stride_pt, mask=tokens < TOKENS,
                         other=0).to(tl.int64)
     known = (tokens < TOKENS)[:, None] & (dims < HALF)[None, :]
-    c = tl.load(cos + place[:, None] * stride_cos + dims[None, :], mask=known, other=0.0)
-    s = tl.load(sin + place[:, None] * stride_sin + dims[None, :], mask=known, other=0.0)
+    if positions is not None:
+        known = known & ((place >= 0) & (place < POSITIONS))[:, None]
+    c = tl.load(cos + place[:, None] * stride_cos + dims[None, :], mask=known, other=float("nan"))
+    s = tl.load(sin + place[:, None] * stride_sin + dims[None, :], mask=known, other=float("nan"))
     c = c.to(tl.float32)[None, :, :]
     s = s.to(tl.float32)[None, :, :]
     q_tiles = tl.cdiv(Q_HEADS, BLOCK_H)

@@ -64,6 +64,15 @@ def test_positions(backend, kind, each, interleaved):
     close(k_out, reference(k, cos, sin, positions, interleaved))
 
 
+def test_positions_that_the_tables_do_not_have(backend):
+    q = data(batch=1, tokens=4)
+    cos, sin = tables(5, 8)
+    out = np.zeros_like(q)
+    direct.rope(q, out, cos, sin, positions=np.array([0, 5, -1, 4]))
+    assert np.isnan(out[:, :, 1:3]).all()
+    close(out[:, :, ::3], reference(q[:, :, ::3], cos, sin, np.array([0, 4]), False))
+
+
 @pytest.mark.parametrize("interleaved", [False, True])
 def test_in_place(backend, interleaved):
     q = data(tokens=20)

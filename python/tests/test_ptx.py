@@ -103,7 +103,7 @@ def decode(kind: str, partial: str, rows: int, keys: int, head: int) -> str:
 
 
 def rope(interleaved: bool) -> str:
-    return ("*bf16:16, *bf16:16, *bf16:16, *bf16:16, *fp32:16, *fp32:16, *i64, i32, i32, i32, i32:16, "
+    return ("*bf16:16, *bf16:16, *bf16:16, *bf16:16, *fp32:16, *fp32:16, *i64, i32, i32, i32, i32, i32:16, "
             + "i32:16, " * 14 + f"i32, i32, {interleaved}, 8, 8, 64")
 
 
