@@ -14,10 +14,14 @@ LOG2E = tl.constexpr(1.4426950408889634)
 
 @ty.jit
 def keys_of(lengths, batch, K_LEN):
-    """How many keys sequence `batch` has: all of the cache's when `lengths` is None."""
+    """How many keys sequence `batch` has, all of the cache's when `lengths` is None; and 0, or nan
+    when the cache cannot have so many."""
     if lengths is None:
-        return K_LEN
-    return tl.maximum(tl.minimum(tl.load(lengths + batch), K_LEN), 0).to(tl.int32)
+        return K_LEN, 0.0
+    given = tl.load(lengths + batch)
+    possible = (given >= 0) & (given <= K_LEN)
+    return (tl.maximum(tl.minimum(given, K_LEN), 0).to(tl.int32),
+            tl.where(possible, 0.0, float("nan")))
 
 
 @ty.jit
@@ -64,7 +68,8 @@ def decode(q, k, v, lengths, out, partial, works, splits, kv_heads, K_LEN, HEAD,
     q and out: [batch, kv_heads x GROUP, TOKENS, HEAD]; k and v: [batch, kv_heads, K_LEN, HEAD]; the
     last dimension is contiguous, other strides are in elements. `works` is batch x kv_heads x
     `splits`. CAUSAL: token i sees keys up to lengths[batch] - TOKENS + i. A query that sees no key
-    gets 0. What the cache holds behind a sequence's keys is not used, whatever it is.
+    gets 0, a sequence of a length that the cache cannot have nan. What the cache holds behind a
+    sequence's keys is not used, whatever it is.
 
     `partial` None: one split, whose result goes to `out`. Else floats: sums [splits, batch x
     kv_heads, GROUP x TOKENS, HEAD], then the peaks and then the totals of the same rows.
@@ -79,7 +84,7 @@ def decode(q, k, v, lengths, out, partial, works, splits, kv_heads, K_LEN, HEAD,
         pair = work // splits
         batch = (pair // kv_heads).to(tl.int64)
         kv_head = (pair % kv_heads).to(tl.int64)
-        length = keys_of(lengths, batch, K_LEN)
+        length, wrong = keys_of(lengths, batch, K_LEN)
         tiles = tl.cdiv(length, BLOCK_K)
         share = tl.cdiv(tiles, splits)
         first = work % splits * share
@@ -94,6 +99,7 @@ def decode(q, k, v, lengths, out, partial, works, splits, kv_heads, K_LEN, HEAD,
                                   length - TOKENS + token, origin, first,
                                   tl.minimum(first + share, tiles), K_LEN, HEAD, scale, stride_kt,
                                   stride_vt, dims, CAUSAL, BLOCK_K)
+        total += wrong
         if partial is None:
             inverse = 1.0 / tl.where(total == 0.0, 1.0, total)
             o_tile = (out + batch * stride_ob + (kv_head * GROUP + member)[:, None] * stride_oh

@@ -65,11 +65,13 @@ def test_lengths(backend, splits, kind):
     check(q, k, v, out, lengths)
 
 
-def test_lengths_that_the_cache_does_not_have(backend):
-    lengths = np.array([51, -3], np.int32)
-    q, k, v, out = data()
-    direct.decode(q, k, v, out, lengths, splits=2)
-    check(q, k, v, out, [50, 0])
+@pytest.mark.parametrize("splits", [1, 2])
+def test_lengths_that_the_cache_does_not_have(backend, splits):
+    lengths = np.array([51, 50, -3, 0], np.int32)
+    q, k, v, out = data(batch=4)
+    direct.decode(q, k, v, out, lengths, splits=splits)
+    assert np.isnan(out[::2]).all()
+    check(*(x[1::2] for x in (q, k, v, out)), [50, 0])
 
 
 @pytest.mark.parametrize("tokens,causal", [(2, True), (5, False), (5, True), (16, True)])
