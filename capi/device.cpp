@@ -80,9 +80,11 @@ tilery_status tilery_device_workspace(tilery_world *world, int32_t device, size_
     std::optional<WorldUse> use;
     if (world)
       use.emplace(*world);
+    DeviceRef where = rt::hal::deviceNumber(device);
     void *stream = usedStream ? usedStream : use ? use->get()->deviceStream() : nullptr;
-    require(pointer, "the result") =
-        rt::deviceWorkspace(rt::hal::deviceNumber(device), stream, bytes);
+    if (where.driver->runsInProcess())
+      stream = &usedStream; // threads launch beside each other, and each waits for its own
+    require(pointer, "the result") = rt::deviceWorkspace(where, stream, bytes);
   });
 }
 

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The host side in C++ through tilery.ops: values, any M and rank count, checks and their texts."""
 
+import concurrent.futures
+
 import numpy as np
 import pytest
 from backends import assert_close, numpy_type, random_array
@@ -53,6 +55,20 @@ def test_matmul_with_all_that_follows(parts, activation):
     square = random_array(rng, (40, 40))
     with fails(ty.LaunchError, "'c' shares memory with 'residual'"):
         ty.ops.matmul(a[0, :, :40], b[0, :40, :40], square, None, square.T)
+
+
+def test_parts_of_several_threads():
+    rng = np.random.default_rng(11)
+    a, b = random_array(rng, (8, 64, 200)), random_array(rng, (200, 48))
+    c = np.zeros((8, 64, 48), np.float32)
+
+    def multiply(i):
+        for _ in range(20):
+            ty.ops.matmul(a[i], b, c[i], parts=3)
+
+    with concurrent.futures.ThreadPoolExecutor(8) as threads:
+        list(threads.map(multiply, range(8)))
+    assert_close(c, f64(a) @ f64(b), depth=200)
 
 
 def test_rows():

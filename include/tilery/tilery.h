@@ -205,7 +205,7 @@ TILERY_API tilery_status tilery_device_release(int32_t device, void *pointer, si
 /* Between any two places; done on return. Not ordered with launches: synchronize first. */
 TILERY_API tilery_status tilery_device_copy(void *destination, const void *source, size_t bytes);
 /* Memory of the device for launches of this thread that name no stream: each of them finds what the
- * one before has left there. At least `bytes`, zeroed when it is made; a call that needs more than
+ * one before has left there, in the same stream or, on the host, in the same thread. At least `bytes`, zeroed when it is made; a call that needs more than
  * there is gets other memory, zeroed again. While the stream is recorded in a graph, the graph's own.
  * It lives as long as the process. */
 TILERY_API tilery_status tilery_device_workspace(tilery_world *world, int32_t device, size_t bytes,

@@ -8,6 +8,7 @@
 #include "ops/registry.h"
 
 #include <array>
+#include <cstring>
 #include <optional>
 
 namespace tilery::ops {
@@ -94,14 +95,13 @@ MatmulPlan plan(const Call &call) {
   // Room for rings of the largest tiles.
   constexpr int64_t rings = 200 << 10;
   bool isSmall = tilery_dtype_size(static_cast<tilery_dtype>(a.dtype)) <= 2;
-  MatmulProblem problem{extent(a, 2),
-                        extent(b, 1),
-                        extent(a, 1),
-                        a.rank == 3 ? a.shape[0] : 1,
-                        a.dtype,
-                        accumulator(a.dtype),
-                        device.shared_bytes >= rings && isSmall && streams(a, true) &&
-                            streams(b, false)};
+  MatmulProblem problem{
+      extent(a, 2),
+      extent(b, 1),
+      extent(a, 1),
+      a.rank == 3 ? a.shape[0] : 1,
+      a.dtype,
+      device.shared_bytes >= rings && isSmall && streams(a, true) && streams(b, false)};
   MatmulChoice wanted;
   auto number = [&](const char *name, bool power) {
     int64_t value = call.options.integer(name);
@@ -143,6 +143,8 @@ Parts partsFor(Call &call, const MatmulPlan &plan, int64_t tiles, int32_t dtype)
       given == TILERY_DEVICE_BY_ADDRESS ? tilery_device_of(call.tensor(A).data) : int32_t(given);
   check(tilery_device_workspace(call.worldOrNull(), device, size_t(counters + parts), &memory));
   char *bytes = static_cast<char *>(memory);
+  if (device == 0) // where a launch can be interrupted between instances
+    std::memset(bytes, 0, size_t(tiles) * 4);
   return {Memory{bytes + counters, accumulator(dtype), parts, false, uint32_t(device)},
           Memory{bytes, TILERY_INT32, counters, false, uint32_t(device)}};
 }

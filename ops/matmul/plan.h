@@ -9,7 +9,7 @@ namespace tilery::ops {
 
 struct MatmulProblem {
   int64_t m = 0, n = 0, k = 0, batches = 1;
-  int32_t dtype = TILERY_FP32, accumulator = TILERY_FP32;
+  int32_t dtype = TILERY_FP32;
   /// Both operands can be brought by bulk copies into shared memory, which feeds matrix units.
   bool streams = false;
 };
