@@ -102,6 +102,9 @@ MatmulPlan plan(const Call &call) {
       a.rank == 3 ? a.shape[0] : 1,
       a.dtype,
       device.shared_bytes >= rings && isSmall && streams(a, true) && streams(b, false)};
+  constexpr int64_t panel = 64; // that contiguous columns are copied in
+  if (steps(b)[2] == 1)
+    problem.columnUnit = panel;
   MatmulChoice wanted;
   auto number = [&](const char *name, bool power) {
     int64_t value = call.options.integer(name);

@@ -99,7 +99,8 @@ static MatmulPlan planStreams(const MatmulProblem &problem, const tilery_device_
   auto isWanted = [](int64_t choice, int64_t value) { return choice == 0 || choice == value; };
   MatmulPlan best;
   for (const Candidate &candidate : candidates) {
-    bool wasted = candidate.blockM > 64 && candidate.blockM >= 2 * problem.m;
+    bool wasted = (candidate.blockM > 64 && candidate.blockM >= 2 * problem.m) ||
+                  candidate.columns % problem.columnUnit != 0;
     if (wasted || !isWanted(wanted.blockM, candidate.blockM) ||
         !isWanted(wanted.blockN, candidate.blockN) || !isWanted(wanted.columns, candidate.columns))
       continue;

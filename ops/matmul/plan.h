@@ -12,6 +12,8 @@ struct MatmulProblem {
   int32_t dtype = TILERY_FP32;
   /// Both operands can be brought by bulk copies into shared memory, which feeds matrix units.
   bool streams = false;
+  /// Columns of a tile are a multiple of so many.
+  int64_t columnUnit = 16;
 };
 
 struct MatmulPlan {

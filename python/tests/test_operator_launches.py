@@ -35,8 +35,8 @@ def test_rows(rows, n, threads, instances):
 
 @pytest.mark.parametrize("m,n,k,kind,launched", [
     (8192, 8192, 8192, "bf16", "384 132"),    # more tiles than processors
-    (512, 5120, 8192, "bf16", "384 128"),     # 4 x 32 tiles of 160 columns
-    (64, 5120, 25600, "bf16", "256 108"),     # 54 tiles in two parts
+    (512, 5120, 8192, "bf16", "384 108"),     # 4 x 27 tiles of 192 columns
+    (64, 5120, 25600, "bf16", "256 80"),      # 40 tiles in two parts
     (16, 5120, 25600, "bf16", "256 80"),      # 16 of 64 rows
     (512, 1000, 512, "fp32", "128 128"), (100, 1000, 513, "bf16", "256 8")])
 def test_matmul(m, n, k, kind, launched):

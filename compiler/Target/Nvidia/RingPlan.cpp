@@ -118,10 +118,12 @@ bool RingPlan::dropUnused(core::DotOp dot, AffineAccess &access, unsigned dim, b
   GroupGrid grid = GroupGrid::of(acc.getDimSize(0), acc.getDimSize(1), numWarps);
   bool fits = isRhs ? grid.columnGroups == 1 && grid.columns <= 256 && outer.kept % 16 == 0
                     : acc.getDimSize(0) == GroupRows && outer.kept % 8 == 0;
-  if (!fits || outer.kept <= 0 || (alongFastest && !isRhs))
+  // Columns that are contiguous lie in panels of 128 bytes, of which no part is left out.
+  bool wholePanels =
+      !alongFastest || (isRhs && outer.kept * access.element.getIntOrFloatBitWidth() % 1024 == 0);
+  if (!fits || outer.kept <= 0 || !wholePanels)
     return true; // more is copied and multiplied than is used
-  int64_t panel = alongFastest ? 1024 / access.element.getIntOrFloatBitWidth() : 1;
-  outer.box = std::min(outer.box, int64_t(llvm::alignTo(uint64_t(outer.kept), uint64_t(panel))));
+  outer.box = std::min(outer.box, outer.kept);
   if (isRhs)
     usedColumns[dot] = outer.kept;
   return true;
