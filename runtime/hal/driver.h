@@ -21,6 +21,8 @@ namespace tilery::rt::hal {
 /// Facts about a device that choices of code and schedule depend on.
 struct DeviceProperties {
   std::string name;
+  /// The same in every process of the host: "GPU-3f1c..."; "" of the host itself.
+  std::string identity;
   /// What the compiler calls this kind of device: "cpu", "sm_90a".
   std::string target;
   /// Newest version of the assembly language that is taken, major * 10 + minor; 0: none.
@@ -84,6 +86,16 @@ struct alignas(64) TensorMap {
   uint64_t words[16];
 };
 
+/// What a process passes on so that another one maps memory of its devices.
+struct ExportedMemory {
+  uint32_t kind = 0; // the driver's
+  /// An open file that has to be passed beside the rest, -1: none.
+  int descriptor = -1;
+  uint64_t bytes = 0;
+  char owner[48] = {}; // DeviceProperties::identity
+  unsigned char key[64] = {};
+};
+
 class Driver {
 public:
   virtual ~Driver() = default;
@@ -109,6 +121,19 @@ public:
   /// Zeroed memory of the host that running grids of all devices write, at the same address.
   /// Stays for the life of the process.
   virtual void *allocateHost(size_t bytes) { return allocate(bytes); }
+  /// Zeroed memory of a device that other devices of this process (`reach`) and other processes
+  /// (`exportMemory`) can use, aligned to 4096 bytes.
+  virtual void *allocateReachable(size_t bytes, int device);
+  /// Why grids of `device` cannot use memory of the device `owner`, "" when they can.
+  virtual std::string unreachable(int device, int owner) const;
+  /// Grids of another device of this process, too, may use what allocateReachable or allocateShared
+  /// returned, at the same address. A TargetError when they cannot.
+  virtual void reach(void *memory, int device);
+  /// The descriptor belongs to the caller.
+  virtual ExportedMemory exportMemory(void *memory);
+  /// Maps another process's memory for grids of `device`, until `release`; the descriptor stays the
+  /// caller's. A TargetError when they cannot reach it.
+  virtual void *importMemory(const ExportedMemory &memory, int device);
   /// While memory is held, what is released stays with the driver for later allocations, and small
   /// allocations come from a reserve: giving memory back, and asking for more, may wait for every
   /// grid that runs, also for one that waits for a later launch of the caller. Calls nest.

@@ -99,6 +99,14 @@ void Driver::refuse(const char *what) const {
 }
 
 void Driver::run(const GridRun &) { refuse("run functions of this process"); }
+static constexpr const char *Share = "share memory between devices and processes";
+void *Driver::allocateReachable(size_t, int) { refuse(Share); }
+std::string Driver::unreachable(int device, int owner) const {
+  return device == owner ? "" : fmt::format("the driver '{}' cannot {}", name(), Share);
+}
+void Driver::reach(void *, int) { refuse(Share); }
+ExportedMemory Driver::exportMemory(void *) { refuse(Share); }
+void *Driver::importMemory(const ExportedMemory &, int) { refuse(Share); }
 LoadedKernel *Driver::load(int, std::string_view, const std::string &, const KernelShape &) {
   refuse("load code");
 }

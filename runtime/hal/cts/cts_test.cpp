@@ -7,6 +7,7 @@
 #include "runtime/hal/driver.h"
 
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <gtest/gtest.h>
 #include <thread>

@@ -30,7 +30,10 @@ enum : Result {
   UnsupportedPtxVersion = 222,
   NotReady = 600,
   FirstLaunchFailure = 700, // an illegal address; up to 719 the context is lost
+  PeerAccessAlreadyEnabled = 704,
   LastLaunchFailure = 719,
+  NotPermitted = 800,
+  NotSupported = 801,
 };
 
 enum DeviceAttribute {
@@ -39,8 +42,11 @@ enum DeviceAttribute {
   ComputeCapabilityMinor = 76,
   ConcurrentManagedAccess = 89,
   MaxSharedBytesPerBlock = 97,
+  VirtualMemory = 102,
+  FileDescriptorHandles = 103,
   ClusterLaunch = 120,
 };
+enum PeerAttribute { NativeAtomics = 3 };
 enum PointerAttribute { MemoryType = 2, IsManaged = 8, DeviceOrdinal = 9 };
 inline constexpr unsigned MemoryTypeDevice = 2;
 enum FunctionAttribute { MaxDynamicSharedBytes = 8, NonPortableClusterAllowed = 14 };
@@ -55,6 +61,33 @@ inline constexpr unsigned StreamNonBlocking = 1;
 inline constexpr unsigned MemAttachGlobal = 1;
 inline constexpr unsigned HostPortable = 1, HostMapped = 2;
 inline constexpr int CaptureModeRelaxed = 2;
+
+/// CUmemLocation, CUmemAllocationProp, CUmemAccessDesc, CUuuid, CUipcMemHandle.
+struct MemoryLocation {
+  uint32_t type = 1; // a device
+  int32_t device = 0;
+};
+struct MemoryProperties {
+  uint32_t type = 1;        // pinned
+  uint32_t handleTypes = 1; // file descriptors
+  MemoryLocation location;
+  void *reserved = nullptr;
+  uint8_t flags[8] = {};
+};
+static_assert(sizeof(MemoryProperties) == 32);
+inline constexpr uint32_t DescriptorHandle = 1;
+struct MemoryAccess {
+  MemoryLocation location;
+  uint32_t flags = 3; // reads and writes
+};
+static_assert(sizeof(MemoryAccess) == 12);
+struct Uuid {
+  uint8_t bytes[16];
+};
+struct IpcHandle {
+  unsigned char bytes[64];
+};
+inline constexpr unsigned IpcLazyPeerAccess = 1;
 
 struct LaunchAttribute {
   uint32_t id;
@@ -94,6 +127,24 @@ static_assert(sizeof(LaunchConfig) == 56);
   CALL(memAlloc, cuMemAlloc_v2, (Address *, size_t))                                              \
   CALL(memFree, cuMemFree_v2, (Address))                                                          \
   CALL(memAllocManaged, cuMemAllocManaged, (Address *, size_t, unsigned))                         \
+  CALL(deviceGetUuid, cuDeviceGetUuid_v2, (Uuid *, Device))                                       \
+  CALL(deviceCanAccessPeer, cuDeviceCanAccessPeer, (int *, Device, Device))                       \
+  CALL(deviceGetPeerAttribute, cuDeviceGetP2PAttribute, (int *, int, Device, Device))             \
+  CALL(contextEnablePeerAccess, cuCtxEnablePeerAccess, (Handle, unsigned))                        \
+  CALL(memGetGranularity, cuMemGetAllocationGranularity,                                          \
+       (size_t *, const MemoryProperties *, int))                                                 \
+  CALL(memCreate, cuMemCreate, (uint64_t *, size_t, const MemoryProperties *, uint64_t))          \
+  CALL(memHandleRelease, cuMemRelease, (uint64_t))                                                \
+  CALL(memAddressReserve, cuMemAddressReserve, (Address *, size_t, size_t, Address, uint64_t))    \
+  CALL(memAddressFree, cuMemAddressFree, (Address, size_t))                                       \
+  CALL(memMap, cuMemMap, (Address, size_t, size_t, uint64_t, uint64_t))                           \
+  CALL(memUnmap, cuMemUnmap, (Address, size_t))                                                   \
+  CALL(memSetAccess, cuMemSetAccess, (Address, size_t, const MemoryAccess *, size_t))             \
+  CALL(memExport, cuMemExportToShareableHandle, (void *, uint64_t, uint32_t, uint64_t))           \
+  CALL(memImport, cuMemImportFromShareableHandle, (uint64_t *, void *, uint32_t))                 \
+  CALL(ipcGetHandle, cuIpcGetMemHandle, (IpcHandle *, Address))                                   \
+  CALL(ipcOpenHandle, cuIpcOpenMemHandle_v2, (Address *, IpcHandle, unsigned))                    \
+  CALL(ipcCloseHandle, cuIpcCloseMemHandle, (Address))                                            \
   CALL(memHostAlloc, cuMemHostAlloc, (void **, size_t, unsigned))                                 \
   CALL(memcpyAsync, cuMemcpyAsync, (Address, Address, size_t, Handle))                            \
   CALL(memsetAsync, cuMemsetD8Async, (Address, unsigned char, size_t, Handle))                    \

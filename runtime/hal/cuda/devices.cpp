@@ -38,6 +38,16 @@ static std::string targetName(int major, int minor) {
   return fmt::format("sm_{}{}{}", major, minor, major >= 9 ? "a" : "");
 }
 
+static std::string identityOf(Device device) {
+  Uuid uuid = {};
+  check(api().deviceGetUuid(&uuid, device), "cuDeviceGetUuid");
+  std::string text = "GPU";
+  for (int i = 0; i < 16; ++i)
+    text += fmt::format("{}{:02x}", i == 0 || i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+                        uuid.bytes[i]);
+  return text;
+}
+
 static void describeDevice(DeviceState &state, Device device) {
   char name[256] = "";
   size_t memory = 0;
@@ -47,6 +57,7 @@ static void describeDevice(DeviceState &state, Device device) {
   int minor = attribute(ComputeCapabilityMinor, device);
   DeviceProperties &known = state.properties;
   known.name = name;
+  known.identity = identityOf(device);
   known.target = targetName(major, minor);
   known.assemblyVersion = ptxVersion(api().driverVersion);
   known.processors = attribute(MultiprocessorCount, device);
@@ -54,6 +65,8 @@ static void describeDevice(DeviceState &state, Device device) {
   known.sharedBytes = attribute(MaxSharedBytesPerBlock, device);
   state.concurrentManaged = attribute(ConcurrentManagedAccess, device) != 0;
   state.hasClusters = attribute(ClusterLaunch, device) != 0;
+  state.mapsDescriptors =
+      attribute(VirtualMemory, device) != 0 && attribute(FileDescriptorHandles, device) != 0;
 }
 
 struct CudaDriver::Devices {
@@ -104,6 +117,9 @@ int CudaDriver::deviceOf(const void *address) const {
   Address at = addressOf(address);
   if (at == 0)
     return -1;
+  // Of a peer's memory the driver tells where it lies, not who can use it here.
+  if (ReachableBlock block = reachableAt(address); block.bytes > 0)
+    return block.device;
   Result result = api().pointerGetAttribute(&type, MemoryType, at);
   if (result == InvalidContext) { // of a thread that has used no device yet
     check(api().contextSetCurrent(opened(0).context), "cuCtxSetCurrent");

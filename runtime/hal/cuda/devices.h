@@ -6,6 +6,7 @@
 #include "runtime/hal/cuda/api.h"
 #include "runtime/hal/driver.h"
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -21,6 +22,8 @@ struct DeviceState {
   DeviceProperties properties;
   bool concurrentManaged = false;
   bool hasClusters = false;
+  /// Memory is mapped from pieces that have file descriptors.
+  bool mapsDescriptors = false;
   std::once_flag opened;
   Handle context = nullptr;
   /// Work of our own, such as zeroing: never ordered with anybody's.
@@ -40,11 +43,25 @@ struct Block {
   bool reserved = false;
 };
 
+/// Memory that other devices or processes use too, or that comes from another process.
+struct ReachableBlock {
+  Address begin = 0;
+  size_t bytes = 0;
+  /// Whose it is; of imported memory, for which device it is mapped.
+  int device = 0;
+  bool imported = false;
+  /// Of the piece that is mapped; 0 where the driver has no such pieces: memory with IPC handles.
+  uint64_t piece = 0;
+};
+
+void unmap(const ReachableBlock &block);
+
 /// What a device keeps while memory is held (Driver::holdMemory).
 struct HeldMemory {
   int holds = 0;
   /// Given back by the caller, by kind and size.
   std::multimap<std::pair<bool, size_t>, Block> spare;
+  std::vector<ReachableBlock> mapped;
   Address reserve = 0;
   size_t reserveLeft = 0;
 };
@@ -103,6 +120,11 @@ public:
   void release(void *memory, size_t bytes) override;
   void *allocateShared(size_t bytes, int device) override;
   void *allocateHost(size_t bytes) override;
+  void *allocateReachable(size_t bytes, int device) override;
+  std::string unreachable(int device, int owner) const override;
+  void reach(void *memory, int device) override;
+  ExportedMemory exportMemory(void *memory) override;
+  void *importMemory(const ExportedMemory &memory, int device) override;
   void holdMemory(int device) override;
   void letGoMemory(int device) override;
   void clear(void *memory, size_t bytes) override;
@@ -139,11 +161,17 @@ private:
   /// New or kept memory of the device whose context is current; not zeroed.
   Block take(int device, size_t bytes, bool managed);
   bool takeHeld(HeldMemory &held, Block &wanted);
+  void *keep(const ReachableBlock &block);
+  /// The reachable block that has the address; one of 0 bytes when none has.
+  ReachableBlock reachableAt(const void *address) const;
+  bool releaseReachable(void *memory);
 
-  std::mutex mutex; // of what follows and of DeviceState::idleStreams
+  mutable std::mutex mutex; // of what follows and of DeviceState::idleStreams
   std::map<int, HeldMemory> heldMemory;
   /// By the address that the caller has, which may lie behind the block's begin.
   std::map<Address, Block> allocated;
+  std::map<Address, ReachableBlock> reachable;
+  std::atomic<bool> hasReachable = false;
 };
 
 } // namespace tilery::rt::hal::cuda

@@ -108,7 +108,7 @@ void *CudaDriver::allocateHost(size_t bytes) {
 }
 
 void CudaDriver::release(void *memory, size_t) {
-  if (!memory)
+  if (!memory || releaseReachable(memory))
     return;
   Block block;
   {
@@ -142,6 +142,7 @@ void CudaDriver::holdMemory(int device) {
 
 void CudaDriver::letGoMemory(int device) {
   std::vector<Block> unused;
+  std::vector<ReachableBlock> mapped;
   {
     std::lock_guard lock(mutex);
     HeldMemory &held = heldMemory[device];
@@ -152,11 +153,14 @@ void CudaDriver::letGoMemory(int device) {
         unused.push_back(at->second);
       at = at->second.reserved ? std::next(at) : held.spare.erase(at);
     }
+    mapped.swap(held.mapped);
   }
   Scope scope(opened(device).context);
   RelaxedCapture relaxed;
   for (const Block &block : unused)
     check(api().memFree(block.begin), "cuMemFree");
+  for (const ReachableBlock &block : mapped)
+    unmap(block);
 }
 
 } // namespace tilery::rt::hal::cuda

@@ -1,18 +1,39 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
-// The functions of the fake libcuda but for code (fake_code.cpp).
+// The functions of the fake libcuda but for code (fake_code.cpp) and memory (fake_memory.cpp).
 #include "runtime/hal/cuda/fake/fake_state.h"
 
 #include <cstdlib>
 #include <atomic>
 #include <cstring>
-#include <sys/mman.h>
+#include <sstream>
 
 using namespace fake;
 
 State &fake::state() {
   static State all;
   return all;
+}
+
+// As the driver's: which of the machine's devices this process sees.
+const std::vector<int> &fake::visibleDevices() {
+  static const std::vector<int> list = [] {
+    std::vector<int> found;
+    const char *text = getenv("CUDA_VISIBLE_DEVICES");
+    for (std::stringstream words(text ? text : "0,1"); words.good();) {
+      std::string word;
+      std::getline(words, word, ',');
+      if (!word.empty())
+        found.push_back(std::stoi(word));
+    }
+    return found;
+  }();
+  return list;
+}
+
+bool fake::lacks(const char *feature) {
+  const char *text = getenv("FAKE_CUDA_LACKS");
+  return text && strstr(text, feature);
 }
 
 int fake::called(const char *symbol) {
@@ -27,44 +48,14 @@ int fake::called(const char *symbol) {
   return result;
 }
 
-// Zeros of large memory cost nothing: the tests allocate more than there may be.
-static void fill(Address to, unsigned char byte, size_t bytes) {
-  constexpr size_t Page = 4096, Large = size_t(1) << 26;
-  Address begin = (to + Page - 1) / Page * Page, end = (to + bytes) / Page * Page;
-  if (byte == 0 && bytes > Large) {
-    madvise(reinterpret_cast<void *>(begin), end - begin, MADV_DONTNEED);
-    memset(reinterpret_cast<void *>(to), 0, begin - to);
-    memset(reinterpret_cast<void *>(end), 0, to + bytes - end);
-    return;
-  }
-  memset(reinterpret_cast<void *>(to), byte, bytes);
-}
-
-#define FAKE(symbol, parameters, ...)                                                             \
-  extern "C" int symbol parameters {                                                              \
-    if (int failure = called(#symbol))                                                            \
-      return failure;                                                                             \
-    __VA_ARGS__                                                                                   \
-    return Success;                                                                               \
-  }
-
 FAKE(cuInit, (unsigned), )
 FAKE(cuDriverGetVersion, (int *version), *version = 12040;)
-FAKE(cuDeviceGetCount, (int *count), *count = DeviceCount;)
+FAKE(cuDeviceGetCount, (int *count), *count = int(visibleDevices().size());)
 FAKE(cuDeviceGetName, (char *name, int bytes, Device device),
-     snprintf(name, size_t(bytes), "Fake GPU %d", device);)
+     snprintf(name, size_t(bytes), "Fake GPU %d", visibleDevices()[size_t(device)]);)
 FAKE(cuDeviceTotalMem_v2, (size_t * bytes, Device), *bytes = MemoryBytes;)
 FAKE(cuDevicePrimaryCtxRetain, (Handle * context, Device device), *context = &state().contexts[device];)
 FAKE(cuCtxSynchronize, (), )
-FAKE(cuMemFree_v2, (Address memory), return release(memory);)
-FAKE(cuMemAlloc_v2, (Address * memory, size_t bytes), return allocate(memory, bytes);)
-FAKE(cuMemAllocManaged, (Address * memory, size_t bytes, unsigned),
-     return allocate(memory, bytes);)
-FAKE(cuMemHostAlloc, (void **memory, size_t bytes, unsigned), *memory = malloc(bytes);)
-FAKE(cuMemcpyAsync, (Address to, Address from, size_t bytes, Handle),
-     memmove(reinterpret_cast<void *>(to), reinterpret_cast<void *>(from), bytes);)
-FAKE(cuMemsetD8Async, (Address to, unsigned char byte, size_t bytes, Handle),
-     fill(to, byte, bytes);)
 FAKE(cuStreamCreate, (Handle * stream, unsigned), *stream = new Stream;)
 FAKE(cuStreamDestroy_v2, (Handle stream), delete static_cast<Stream *>(stream);)
 FAKE(cuStreamSynchronize, (Handle stream),
@@ -113,54 +104,9 @@ extern "C" int cuDeviceGetAttribute(int *value, int which, Device) {
   case ComputeCapabilityMajor: *value = 9; break;
   case ComputeCapabilityMinor: *value = 0; break;
   case MaxSharedBytesPerBlock: *value = 232448; break;
+  case VirtualMemory: *value = !lacks("vmm"); break;
   default: *value = 1;
   }
-  return Success;
-}
-
-int fake::allocate(Address *memory, size_t bytes) {
-  if (bytes > MemoryBytes)
-    return OutOfMemory;
-  // As the driver: zero is not promised, alignment to 256 is, and more to that of its large pages.
-  // Pages come when they are touched.
-  constexpr size_t LargePage = 2 << 20;
-  size_t alignment = bytes < LargePage ? 256 : LargePage;
-  auto *block = static_cast<char *>(malloc(bytes + alignment));
-  if (!block)
-    return OutOfMemory;
-  Address at = (reinterpret_cast<Address>(block) + alignment - 1) / alignment * alignment;
-  State &s = state();
-  std::lock_guard lock(s.mutex);
-  int device = int(static_cast<char *>(currentContext()) - s.contexts);
-  s.allocations[at] = {block, bytes, device};
-  *memory = at;
-  return Success;
-}
-
-int fake::release(Address memory) {
-  State &s = state();
-  std::lock_guard lock(s.mutex);
-  auto found = s.allocations.find(memory);
-  if (found == s.allocations.end())
-    return InvalidValue;
-  free(found->second.block);
-  s.allocations.erase(found);
-  return Success;
-}
-
-extern "C" int cuPointerGetAttribute(void *data, int which, Address memory) {
-  State &s = state();
-  std::lock_guard lock(s.mutex);
-  auto after = s.allocations.upper_bound(memory);
-  if (after == s.allocations.begin())
-    return InvalidValue;
-  auto &[begin, allocation] = *std::prev(after);
-  if (memory >= begin + allocation.bytes)
-    return InvalidValue;
-  if (which == IsManaged)
-    *static_cast<unsigned *>(data) = 0;
-  else
-    *static_cast<int *>(data) = which == MemoryType ? int(MemoryTypeDevice) : allocation.device;
   return Success;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
 // A libcuda for tests on machines without a GPU: memory is the host's, launches are recorded, and
-// a few kernels known by name really run. Symbols are found with dlsym or ctypes.
+// a few kernels known by name really run. Symbols are found with dlsym or ctypes. The machine has two
+// devices; CUDA_VISIBLE_DEVICES chooses, and FAKE_CUDA_LACKS takes features away.
 #pragma once
 
 #include <stdint.h>

@@ -15,7 +15,7 @@ namespace fake {
 
 using namespace tilery::rt::hal::cuda;
 
-inline constexpr int DeviceCount = 2;
+inline constexpr int MaxDevices = 8;
 inline constexpr size_t MemoryBytes = size_t(64) << 30;
 inline constexpr int CaptureUnsupported = 900, NotFound = 500;
 
@@ -23,9 +23,12 @@ struct Stream {
   int capturing = 0;
 };
 struct Allocation {
-  void *block;
   size_t bytes;
   int device;
+  /// Of memory that other processes may map, else -1.
+  int file = -1;
+  Address mapped = 0; // where the mapping begins that this is part of
+  size_t mappedBytes = 0;
 };
 struct Launch {
   std::string kernel;
@@ -40,7 +43,7 @@ struct State {
   std::map<std::string, int> failures;
   std::map<Address, Allocation> allocations;
   std::vector<Launch> launches;
-  char contexts[DeviceCount] = {};
+  char contexts[MaxDevices] = {};
   double clock = 0;
   Handle busy = &clock; // the stream that is never done
 };
@@ -48,8 +51,10 @@ struct State {
 State &state();
 /// Notes the call; the result that a test wants of it, else 0.
 int called(const char *symbol);
-int allocate(Address *memory, size_t bytes);
-int release(Address memory);
+/// The machine's numbers of the devices that this process sees (CUDA_VISIBLE_DEVICES).
+const std::vector<int> &visibleDevices();
+/// FAKE_CUDA_LACKS names it: "vmm", "peers", "atomics".
+bool lacks(const char *feature);
 inline Handle &currentContext() {
   static thread_local Handle context = nullptr;
   return context;
@@ -60,3 +65,11 @@ inline int &captureMode() {
 }
 
 } // namespace fake
+
+#define FAKE(symbol, parameters, ...)                                                             \
+  extern "C" int symbol parameters {                                                              \
+    if (int failure = called(#symbol))                                                            \
+      return failure;                                                                             \
+    __VA_ARGS__                                                                                   \
+    return Success;                                                                               \
+  }
