@@ -38,7 +38,7 @@ public:
   /// 0 for the host, also when there is no memory among the arguments of a world of the host.
   int32_t find() const {
     ptrdiff_t first = -1;
-    int32_t found = world ? world->domain->options.device : 0;
+    int32_t found = world ? world->deviceNumber() : 0;
     for (size_t i = 0; i < args.size(); ++i) {
       if (args[i].kind != TILERY_ARG_POINTER || args[i].bits == 0 || args[i].bytes == 0)
         continue;
@@ -56,7 +56,7 @@ private:
   int32_t deviceOf(const tilery_arg &arg) const {
     auto address = reinterpret_cast<const void *>(arg.bits);
     if (world && world->inHeap(address))
-      return world->domain->options.device;
+      return world->deviceNumber();
     if (arg.device == TILERY_DEVICE_BY_ADDRESS)
       return rt::hal::deviceNumberOf(address);
     return int32_t(arg.device);

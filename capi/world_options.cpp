@@ -82,11 +82,24 @@ static Key flagKey(bool &result) {
           }};
 }
 
-static Key deviceKey(int32_t &result) {
-  return {"the name of a device, such as \"cpu\" or \"cuda:1\"", [&result](auto &value) {
-            if (auto text = value.getAsString())
-              result = rt::hal::deviceNumberNamed(std::string_view(text->data(), text->size()));
-            return value.getAsString() || value.getAsNull();
+static Key devicesKey(std::vector<std::string> &result) {
+  return {"the name of a device, such as \"cpu\" or \"cuda:1\", or a list of one for each rank",
+          [&result](auto &value) {
+            result.clear();
+            if (auto text = value.getAsString()) {
+              result = {text->str()};
+              return true;
+            }
+            const json::Array *list = value.getAsArray();
+            if (!list)
+              return bool(value.getAsNull());
+            for (const json::Value &entry : *list) {
+              auto text = entry.getAsString();
+              if (!text)
+                return false;
+              result.push_back(text->str());
+            }
+            return !result.empty();
           }};
 }
 
@@ -145,7 +158,8 @@ static void addWorldKeys(Keys &keys, rt::WorldOptions &options) {
   keys.emplace("heap_bytes", integerKey(options.heapBytes, 1));
   keys.emplace("timeout_s", secondsKey(options.timeoutSeconds));
   keys.emplace("trace", textKey(options.trace));
-  keys.emplace("device", deviceKey(options.device));
+  keys.emplace("device", devicesKey(options.deviceNames));
+  keys.emplace("share_device", flagKey(options.shareDevice));
   keys.emplace("shared_heap", flagKey(options.sharedHeap));
 }
 

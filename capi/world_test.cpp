@@ -31,7 +31,8 @@ TEST(WorldInterface, OptionsAreChecked) {
   EXPECT_EQ(createError(R"({"ranks": 2, "mesh": [2, 2]})"),
             "mesh [2, 2] has 4 ranks, the world has 2");
   EXPECT_EQ(createError(R"({"ranks": 2, "device": 3})"),
-            "option 'device' is 3, it must be the name of a device, such as \"cpu\" or \"cuda:1\"");
+            "option 'device' is 3, it must be the name of a device, such as \"cpu\" or \"cuda:1\", or "
+            "a list of one for each rank");
   EXPECT_EQ(createError(R"({"ranks": 2, "device": "cudo"})"),
             "there is no driver 'cudo'; did you mean 'cuda'?");
   EXPECT_EQ(createError("[2]"), "the options are [2], they must be a JSON object");

@@ -75,6 +75,10 @@ KNOBS = {
         str, "libcuda.so.1",
         "The driver library of NVIDIA GPUs; none: do not look for one.",
     ),
+    "TILERY_SHARE_DEVICE": Knob(
+        bool, False,
+        "Let ranks share a device when there are more ranks than devices.",
+    ),
     "TILERY_DUMP_IR": Knob(
         str, "",
         "Directory that gets the core, vector, llvm and asm text of each compiled kernel; empty: "

@@ -118,9 +118,9 @@ public:
   /// Zeroed memory that the host and the device's running grids read and write alike.
   virtual void *allocateShared(size_t bytes, int device = 0) { return allocate(bytes, device); }
   virtual void releaseShared(void *memory, size_t bytes) { release(memory, bytes); }
-  /// Zeroed memory of the host that running grids of all devices write, at the same address.
-  /// Stays for the life of the process.
-  virtual void *allocateHost(size_t bytes) { return allocate(bytes); }
+  /// Zeroed memory of the host that running grids of all devices write, at the same address; asked
+  /// for through one of them. Stays for the life of the process.
+  virtual void *allocateHost(size_t bytes, int device = 0) { return allocate(bytes, device); }
   /// Zeroed memory of a device that other devices of this process (`reach`) and other processes
   /// (`exportMemory`) can use, aligned to 4096 bytes.
   virtual void *allocateReachable(size_t bytes, int device);
@@ -198,6 +198,7 @@ Driver &driver(std::string_view name);
 struct DeviceRef {
   Driver *driver = nullptr;
   int device = 0;
+  bool operator==(const DeviceRef &) const = default;
 };
 /// A LaunchError when there is no device of that number.
 DeviceRef deviceNumber(int32_t number);

@@ -74,7 +74,7 @@ private:
     if (!page) {
       auto fresh = std::make_unique<Page>();
       fresh->memory = static_cast<tilery_gpu_failure *>(
-          where.driver->allocateHost(Page::Size * sizeof(tilery_gpu_failure)));
+          where.driver->allocateHost(Page::Size * sizeof(tilery_gpu_failure), where.device));
       page = std::move(fresh);
     }
     return page;
@@ -188,7 +188,7 @@ static bool take(World *world, LaunchRecord &record, tilery_gpu_failure &taken) 
   // Other instances leave as long as they see the failure, so it stays until they have gone. The
   // grids of other ranks may wait for this one.
   hal::DeviceRef where = record.owner.kernel->where;
-  if (world && world->domain->sharesDevice())
+  if (world && world->domain->gridsMeet())
     world->awaitLaunches();
   else
     where.driver->synchronizeDevice(where.device);

@@ -168,7 +168,7 @@ void prepareLaunches(hal::DeviceRef where) {
 }
 
 Preparation::Preparation(World *world) {
-  if (!world || !world->domain->sharesDevice())
+  if (!world || !world->domain->gridsMeetInProcess())
     return;
   count = &world->domain->preparing;
   ++*count;
@@ -185,7 +185,7 @@ void DeviceKernel::makeContext(Binding &binding, World *world) {
   tilery_gpu_context context = {};
   context.num_ranks = 1;
   // A world whose heap this device cannot reach is none to the kernel, which does not use it.
-  if (world && world->domain->device.driver)
+  if (world && world->domain->onDevice())
     putWorld(packed, context, *world);
   char *memory = slabs().carve(where, packed.bytes.size());
   context.peer_bases = reinterpret_cast<const uint64_t *>(memory + ContextImage::PeersAt);

@@ -8,6 +8,7 @@
 #include "runtime/launch/device_kernel.h"
 #include "runtime/launch/launch.h"
 #include "runtime/world/idle_wait.h"
+#include "runtime/world/placement.h"
 
 #include <chrono>
 #include <thread>
@@ -25,21 +26,21 @@ static void checkCluster(const DeviceKernel &kernel, const Grid &grid) {
 }
 
 static void checkHeap(const World &world, const DeviceKernel &kernel) {
-  const hal::DeviceRef &heap = world.domain->device;
-  if (heap.driver == kernel.where.driver && heap.device == kernel.where.device)
+  hal::DeviceRef heap = world.device();
+  if (heap == kernel.where)
     return;
   raise(TILERY_LAUNCH_ERROR,
-        "kernel '{}' runs on {}, but the symmetric heap of this world is in {}'s memory\nhint: "
-        "make the world with device=\"{}\"",
-        kernel.image.name, kernel.where.driver->properties(kernel.where.device).name,
-        heap.driver ? heap.driver->properties(heap.device).name : "the host",
-        kernel.where.driver->name());
+        "kernel '{}' runs on {}, where its arguments are, but the symmetric heap of {} is in the "
+        "memory of {}\nhint: {}",
+        kernel.image.name, deviceText(kernel.where), world.rankText(), deviceText(heap),
+        heap.driver ? fmt::format("make the arguments on device=\"{}:{}\"", heap.driver->name(),
+                                  heap.device)
+                    : fmt::format("make the world with device=\"{}\"", kernel.where.driver->name()));
 }
 
 // language.md section 4, rule 6. Ranks on one device run the same kernel at the same time.
 static void checkResident(const World *world, DeviceKernel &kernel, const Grid &grid) {
-  bool together = world && kernel.image.communicates && world->domain->kind == WorldKind::InProcess;
-  int64_t ranks = together ? world->size() : 1;
+  int64_t ranks = world && kernel.image.communicates ? world->ranksOnDevice() : 1;
   int64_t available = kernel.residentInstances() / ranks;
   if (world && world->domain->options.residency > 0)
     available = std::min(available, world->domain->options.residency);
@@ -158,9 +159,9 @@ void launchOnDevice(World *world, const KernelImage &image, const Grid &grid,
   void *context = binding.context;
   Parameters parameters(arguments, count, maps, kernel.code.maps.size(), &context);
   kernel.lastTimeout.store(timeout, std::memory_order_relaxed);
-  if (world && world->domain->sharesDevice()) {
+  if (world && world->domain->gridsMeet()) {
     bool waits = image.suspends && image.communicates;
-    if (waits)
+    if (waits && world->domain->gridsMeetInProcess())
       awaitPreparation(*world, fresh);
     world->noteLaunch(image.name, waits, timeout);
   }

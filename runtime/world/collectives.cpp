@@ -175,7 +175,7 @@ void World::free(void *pointer) {
   collective(makeHeader(CollectiveKind::Free, object->label, offset), nullptr, 0);
   // Nobody uses it any more, and it is zero again before anybody can get it: allocate() is a
   // collective that we have yet to reach.
-  domain->heaps[size_t(ownSeat)].discard(offset, object->reserved());
+  domain->discard(ownSeat, offset, object->reserved());
   layout.free(offset);
 }
 

@@ -17,14 +17,14 @@ namespace tilery::rt {
 namespace {
 class DeviceTransport final : public Transport {
 public:
-  explicit DeviceTransport(Domain &domain) : domain(domain) {}
+  DeviceTransport(Domain &domain, int seat) : domain(domain), driver(*domain.device(seat).driver) {}
 
   char *base(int rank) const override { return domain.heaps[size_t(rank)].data(); }
   void put(int rank, size_t offset, const void *source, size_t bytes) override {
-    domain.device.driver->copy(base(rank) + offset, source, bytes);
+    driver.copy(base(rank) + offset, source, bytes);
   }
   void get(int rank, size_t offset, void *destination, size_t bytes) override {
-    domain.device.driver->copy(destination, base(rank) + offset, bytes);
+    driver.copy(destination, base(rank) + offset, bytes);
   }
   void signal(int rank, size_t offset, uint64_t value, int32_t op) override {
     if (op != TILERY_SIGNAL_SET)
@@ -35,22 +35,23 @@ public:
 
 private:
   Domain &domain;
+  hal::Driver &driver;
 };
 } // namespace
 
-std::unique_ptr<Transport> makeDeviceTransport(Domain &domain) {
-  return std::make_unique<DeviceTransport>(domain);
+std::unique_ptr<Transport> makeDeviceTransport(Domain &domain, int seat) {
+  return std::make_unique<DeviceTransport>(domain, seat);
 }
 
-std::unique_ptr<Transport> makeTransport(Domain &domain) {
-  return domain.hostReachesHeaps() ? makeMappedTransport(domain) : makeDeviceTransport(domain);
+std::unique_ptr<Transport> makeTransport(Domain &domain, int seat) {
+  return domain.hostReachesHeaps() ? makeMappedTransport(domain) : makeDeviceTransport(domain, seat);
 }
 
 void World::waitOnDevice(const Predicate &predicate, double timeout) {
   Deadline deadline = Deadline::after(timeout < 0 ? timeoutSeconds() : timeout);
   uint64_t seen = 0;
   while (true) {
-    domain->device.driver->copy(&seen, predicate.cells, sizeof seen);
+    device().driver->copy(&seen, predicate.cells, sizeof seen);
     if (compareSignal(seen, predicate.value, predicate.compare))
       return;
     requireUsable();
@@ -87,16 +88,16 @@ void World::awaitLaunches() {
   hal::Stream stream = deviceStream();
   if (!stream || domain->stuck)
     return;
-  auto [driver, device] = domain->device;
-  if (!domain->sharesDevice())
-    return driver->synchronize(device, stream);
+  auto [driver, number] = device();
+  if (!domain->gridsMeet())
+    return driver->synchronize(number, stream);
   LaunchNotes &notes = share->launches;
   constexpr double MostMargin = 10;
   const double longest = notes.longestWaits, margin = std::clamp(longest, 1.0, MostMargin);
   constexpr int64_t SpinNs = 200'000;
   int64_t begin = nowNs(), failedAt = 0;
   InterruptPoll interrupted;
-  while (!driver->isIdle(device, stream)) {
+  while (!driver->isIdle(number, stream)) {
     int64_t now = nowNs();
     if (interrupted())
       failWith(InterruptPoll::error());

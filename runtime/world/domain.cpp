@@ -8,6 +8,7 @@
 #include "runtime/base/log.h"
 #include "runtime/launch/device_failures.h"
 #include "runtime/launch/device_kernel.h"
+#include "runtime/world/placement.h"
 #include "runtime/world/seeded_scheduler.h"
 
 #include <algorithm>
@@ -44,6 +45,8 @@ static size_t defaultHeapBytes(const WorldOptions &options) {
 WorldOptions resolveOptions(WorldOptions options) {
   if (options.ranks < 1 || options.ranks > MaxRanks)
     raise(TILERY_CONFIG_ERROR, "a world has 1 to {} ranks, not {}", MaxRanks, options.ranks);
+  if (!options.deviceNames.empty())
+    options.device = hal::deviceNumberNamed(options.deviceNames[0]);
   if (options.device != 0 && (options.seed || options.delay))
     raise(TILERY_CONFIG_ERROR, "a world on a device has no seed and no delay: the device chooses "
                                "its schedule");
@@ -60,24 +63,61 @@ WorldOptions resolveOptions(WorldOptions options) {
     options.timeoutSeconds = knobs().timeoutSeconds;
   if (options.trace.empty())
     options.trace = knobs().trace;
+  options.shareDevice |= knobs().shareDevice;
   if (options.delay && !options.seed)
     options.seed = 0;
   return options;
 }
 
 Domain::Domain(WorldKind kind, WorldOptions given)
-    : kind(kind), options(std::move(given)), prepared(size_t(options.ranks)) {}
+    : kind(kind), options(std::move(given)), prepared(size_t(options.ranks)),
+      heaps(size_t(options.ranks)) {}
 
-void Domain::openDevice() {
-  device = hal::deviceNumber(options.device);
-  prepareLaunches(device);
-  if (size() > 1)
-    device.driver->holdMemory(device.device);
-  held = size() > 1;
+std::vector<hal::DeviceRef> Domain::distinctDevices() const {
+  std::vector<hal::DeviceRef> found;
+  for (const hal::DeviceRef &each : devices)
+    if (each.driver && std::find(found.begin(), found.end(), each) == found.end())
+      found.push_back(each);
+  return found;
+}
+
+void Domain::openDevices() {
+  for (const hal::DeviceRef &each : distinctDevices()) {
+    prepareLaunches(each);
+    if (size() > 1) {
+      each.driver->holdMemory(each.device);
+      held.push_back(each);
+    }
+  }
+}
+
+void Domain::addRank(int rank) {
+  if (!onDevice()) {
+    heaps[size_t(rank)] = Mapping::anonymous(options.heapBytes);
+    return;
+  }
+  hal::DeviceRef own = device(rank);
+  std::vector<hal::DeviceRef> all = distinctDevices();
+  bool peers = kind == WorldKind::Process || all.size() > 1;
+  Mapping::Use use = options.sharedHeap ? Mapping::Use::Host
+                     : peers            ? Mapping::Use::Peers
+                                        : Mapping::Use::Alone;
+  Mapping heap = Mapping::onDevice(own, options.heapBytes, use);
+  for (const hal::DeviceRef &each : all)
+    if (each != own)
+      own.driver->reach(heap.data(), each.device);
+  heaps[size_t(rank)] = std::move(heap);
+  streams[size_t(rank)] = own.driver->createStream(own.device);
+}
+
+void Domain::discard(int seat, size_t offset, size_t bytes) {
+  heaps[size_t(seat)].discard(offset, bytes);
+  if (!hostReachesHeaps())
+    hostParts[size_t(seat)].discard(offset, bytes);
 }
 
 Domain::~Domain() {
-  if (!device.driver)
+  if (!onDevice())
     return;
   forgetFailures(this);
   if (stuck) {
@@ -86,11 +126,12 @@ Domain::~Domain() {
     return;
   }
   try {
-    for (hal::Stream stream : streams)
-      device.driver->destroyStream(device.device, stream);
+    for (size_t rank = 0; rank < streams.size(); ++rank)
+      if (streams[rank])
+        devices[rank].driver->destroyStream(devices[rank].device, streams[rank]);
     heaps.clear();
-    if (held)
-      device.driver->letGoMemory(device.device);
+    for (const hal::DeviceRef &each : held)
+      each.driver->letGoMemory(each.device);
   } catch (const Error &error) { // of a lost device, which has been reported
     log(LogLevel::Debug, error.message);
   }
@@ -129,16 +170,19 @@ void Domain::ringAll() {
 void Domain::fail(int rank, tilery_status kind, std::string_view text) {
   FailureRecord &record = *control.failure;
   uint32_t none = 0;
-  if (!record.stage.compare_exchange_strong(none, 1))
+  if (!record.stage.compare_exchange_strong(none, 1)) {
+    futexWakeAll(record.stage); // who has written it may have died before
     return;
+  }
   record.rank = rank;
   record.kind = kind;
   size_t length = std::min(text.size(), sizeof(record.text) - 1);
   std::memcpy(record.text, text.data(), length);
   record.text[length] = 0;
   record.stage.store(2, std::memory_order_release);
+  futexWakeAll(record.stage); // of other processes, see PeerWatch
   ringAll();
-  if (device.driver)
+  if (onDevice())
     endWaits(this);
   if (scheduler)
     scheduler->failureHappened();

@@ -35,10 +35,15 @@ struct WorldOptions {
   std::optional<uint64_t> seed;
   bool delay = false;
   int64_t residency = 0; // program instances at a time on one rank; 0: no limit
-  /// Number of the device whose memory the heaps are (hal::deviceNumber); 0: the host.
-  int32_t device = 0;
   /// The heaps of a device are memory that the host reads and writes as well.
   bool sharedHeap = false;
+
+  /// Number of the device whose memory the heaps are (hal::deviceNumber); 0: the host.
+  int32_t device = 0;
+  /// Instead of it, names: of one device or of one for each rank (placement.h).
+  std::vector<std::string> deviceNames;
+  /// Ranks may use one device, as processes too.
+  bool shareDevice = false; // or TILERY_SHARE_DEVICE
 };
 
 /// Fills in what the options leave to the knobs and raises a ConfigError for nonsense.
@@ -76,15 +81,24 @@ public:
   const WorldOptions options;
   Mapping controlMemory;
   Control control;
-  /// Where kernels of these ranks run; no driver: in this process.
-  hal::DeviceRef device;
-  /// One a rank, so that ranks on one device run at the same time.
+  /// Where the kernels of each rank run and its heap lies; of ranks in other processes no driver.
+  /// Empty: in this process, on the host.
+  std::vector<hal::DeviceRef> devices;
+  bool onDevice() const { return !devices.empty(); }
+  hal::DeviceRef device(int seat) const { return onDevice() ? devices[size_t(seat)] : hal::DeviceRef(); }
+  /// By rank; equal for ranks that share a device.
+  std::vector<int> deviceGroups;
+  /// One a rank of this process, so that ranks on one device run at the same time.
   std::vector<hal::Stream> streams;
-  /// Ranks of this process run on one device, at the same time.
-  bool sharesDevice() const { return streams.size() > 1; }
-  /// Before the first heap and stream: what the ranks' launches would otherwise ask for while
-  /// other ranks' grids run.
-  void openDevice();
+  /// Grids of different ranks, which wait for each other, run at the same time.
+  bool gridsMeet() const { return onDevice() && size() > 1; }
+  /// A call of the driver for one rank may wait for another's grid.
+  bool gridsMeetInProcess() const { return gridsMeet() && kind != WorldKind::Process; }
+  /// Before the first heap: what the ranks' launches would otherwise ask for while other ranks' grids
+  /// run.
+  void openDevices();
+  /// Heap and stream of a rank of this process.
+  void addRank(int rank);
   /// A grid does not end; what it may use stays as it is.
   std::atomic<bool> stuck = false;
   /// Ranks that compile or load a kernel now, and launches of waiting kernels by each seat
@@ -93,14 +107,25 @@ public:
   std::vector<std::atomic<uint64_t>> prepared;
   std::vector<Mapping> heaps;
   /// Loads and stores of this process reach the heaps.
-  bool hostReachesHeaps() const { return !device.driver || options.sharedHeap; }
+  bool hostReachesHeaps() const { return !onDevice() || options.sharedHeap; }
+  /// Where they do not, memory of the host beside each heap, with equal offsets: meeting places of
+  /// teams. It costs nothing until touched.
+  std::vector<Mapping> hostParts;
+  /// Of the rank's heap, or of what lies beside it.
+  char *hostMemory(int seat) const {
+    return (hostReachesHeaps() ? heaps : hostParts)[size_t(seat)].data();
+  }
+  /// Zeroes a part of the rank's heap and of what lies beside it.
+  void discard(int seat, size_t offset, size_t bytes);
   /// Null unless the world has a seed.
   std::unique_ptr<SeededScheduler> scheduler;
   /// Watches the other processes; null within one process.
   std::shared_ptr<void> watch;
 
 private:
-  bool held = false;
+  /// Each device of this process once.
+  std::vector<hal::DeviceRef> distinctDevices() const;
+  std::vector<hal::DeviceRef> held;
 };
 
 /// 0 to size - 1.

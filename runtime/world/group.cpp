@@ -4,35 +4,40 @@
 #include "runtime/world/world.h"
 
 #include "runtime/base/knobs.h"
+#include "runtime/world/placement.h"
 
 namespace tilery::rt {
 
-static void addRank(Domain &domain) {
-  const WorldOptions &options = domain.options;
-  auto [driver, device] = domain.device;
-  if (!driver) {
-    domain.heaps.push_back(Mapping::anonymous(options.heapBytes));
+static void placeOnDevices(Domain &domain) {
+  std::vector<int32_t> numbers = placeRanks(domain.options);
+  if (numbers[0] == 0)
     return;
-  }
-  domain.heaps.push_back(Mapping::onDevice(domain.device, options.heapBytes, options.sharedHeap));
-  domain.streams.push_back(driver->createStream(device));
+  for (int32_t number : numbers)
+    domain.devices.push_back(hal::deviceNumber(number));
+  domain.deviceGroups = numbers;
+  domain.streams.resize(numbers.size());
+  domain.openDevices();
+  if (domain.hostReachesHeaps())
+    return;
+  for (int rank = 0; rank < domain.size(); ++rank)
+    domain.hostParts.push_back(Mapping::anonymous(domain.options.heapBytes));
 }
 
 static std::shared_ptr<Domain> makeLocalDomain(WorldKind kind, WorldOptions options) {
   auto domain = std::make_shared<Domain>(kind, resolveOptions(std::move(options)));
   domain->controlMemory = Mapping::anonymous(Control::bytes(domain->size()));
   domain->control = Control(domain->controlMemory.data(), domain->size());
-  if (domain->options.device != 0)
-    domain->openDevice();
+  placeOnDevices(*domain);
   for (int rank = 0; rank < domain->size(); ++rank)
-    addRank(*domain);
+    domain->addRank(rank);
   if (domain->options.seed)
     domain->scheduler = std::make_unique<SeededScheduler>(*domain, *domain->options.seed);
   return domain;
 }
 
 Group::Group(WorldOptions options) {
-  if (!options.seed && knobs().seed >= 0 && options.device == 0)
+  bool onHost = options.device == 0 && options.deviceNames.empty();
+  if (!options.seed && knobs().seed >= 0 && onHost)
     options.seed = uint64_t(knobs().seed);
   domain = makeLocalDomain(WorldKind::InProcess, std::move(options));
 }
@@ -66,7 +71,7 @@ std::string World::describeJson() const {
                      R"("used":{}}},"timeout_s":{},"trace":{},"team":{},"ranks":[{}],"device":{},"shared_heap":{}}})",
                      self, size(), fmt::join(mesh, ","), kindText(), options.heapBytes,
                      layout.usedBytes(), options.timeoutSeconds, quoteJson(options.trace), team,
-                     fmt::join(members, ","), options.device, options.sharedHeap);
+                     fmt::join(members, ","), deviceNumber(), options.sharedHeap);
 }
 
 } // namespace tilery::rt

@@ -19,6 +19,7 @@ struct Launcher {
   const char *name;
   const char *rank;
   const char *size;
+  const char *localRank;
   const char *localSize;
   /// Must be set too; null: nothing more.
   const char *required;
@@ -30,13 +31,13 @@ struct Launcher {
 // counts only within a step.
 static const std::vector<Launcher> &launchers() {
   static const std::vector<Launcher> table = {
-      {"torchrun (RANK, WORLD_SIZE)", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", nullptr,
+      {"torchrun (RANK, WORLD_SIZE)", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", nullptr,
        {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"}},
       {"Open MPI (OMPI_COMM_WORLD_RANK)", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-       "OMPI_COMM_WORLD_LOCAL_SIZE", nullptr,
+       "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", nullptr,
        {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_hnp_uri"}},
-      {"PMI (PMI_RANK)", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", nullptr, {}},
-      {"Slurm (SLURM_PROCID)", "SLURM_PROCID", "SLURM_NTASKS", nullptr, "SLURM_STEP_ID",
+      {"PMI (PMI_RANK)", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", nullptr, {}},
+      {"Slurm (SLURM_PROCID)", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", nullptr, "SLURM_STEP_ID",
        {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
   };
   return table;
@@ -78,6 +79,9 @@ static std::optional<Job> jobOf(const Launcher &launcher) {
   job.launcher = launcher.name;
   job.rank = parseInteger(launcher.rank, rank);
   job.size = parseInteger(launcher.size, size);
+  job.localRank = job.rank;
+  if (std::string local = variable(launcher.localRank); !local.empty())
+    job.localRank = parseInteger(launcher.localRank, local);
   if (std::string local = variable(launcher.localSize); !local.empty())
     job.localSize = parseInteger(launcher.localSize, local);
   return job;
@@ -98,7 +102,7 @@ std::optional<Job> findJob(const JobOptions &options) {
   if (options.rank) {
     Job job;
     job.launcher = "explicit rank and size";
-    job.rank = *options.rank;
+    job.rank = job.localRank = *options.rank;
     job.size = *options.size;
     fillIn(job, options, {});
     return job;

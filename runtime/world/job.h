@@ -11,6 +11,8 @@ namespace tilery::rt {
 struct Job {
   int rank = 0;
   int size = 1;
+  /// The number among the ranks of this host.
+  int localRank = 0;
   /// Ranks on this host when the launcher says so, else 0.
   int localSize = 0;
   std::string masterAddress;

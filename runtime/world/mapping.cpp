@@ -56,14 +56,29 @@ Mapping Mapping::fromDescriptor(int descriptor, size_t bytes) {
   return result;
 }
 
-Mapping Mapping::onDevice(hal::DeviceRef where, size_t bytes, bool shared) {
+static void *allocate(hal::DeviceRef where, size_t bytes, Mapping::Use use) {
+  switch (use) {
+  case Mapping::Use::Alone: return where.driver->allocate(bytes, where.device);
+  case Mapping::Use::Peers: return where.driver->allocateReachable(bytes, where.device);
+  case Mapping::Use::Host: return where.driver->allocateShared(bytes, where.device);
+  }
+  return nullptr;
+}
+
+Mapping Mapping::onDevice(hal::DeviceRef where, size_t bytes, Use use) {
   Mapping result;
-  void *memory = shared ? where.driver->allocateShared(bytes, where.device)
-                        : where.driver->allocate(bytes, where.device);
-  result.memory = static_cast<char *>(memory);
+  result.memory = static_cast<char *>(allocate(where, bytes, use));
   result.bytes = bytes;
   result.where = where;
-  result.shared = shared;
+  result.shared = use == Use::Host;
+  return result;
+}
+
+Mapping Mapping::ofPeer(hal::DeviceRef where, const hal::ExportedMemory &exported, size_t bytes) {
+  Mapping result;
+  result.memory = static_cast<char *>(where.driver->importMemory(exported, where.device));
+  result.bytes = bytes;
+  result.where = where;
   return result;
 }
 

@@ -23,8 +23,12 @@ public:
   static Mapping anonymous(size_t bytes);
   /// Creates a memfd; it disappears with its last descriptor and mapping, even after kill -9.
   static Mapping sharedFile(size_t bytes, const char *label);
-  /// Memory of a device; `shared`: of the host as well.
-  static Mapping onDevice(hal::DeviceRef where, size_t bytes, bool shared);
+  /// Memory of a device for that device alone, for other devices and processes too, or for it and the
+  /// host.
+  enum class Use { Alone, Peers, Host };
+  static Mapping onDevice(hal::DeviceRef where, size_t bytes, Use use);
+  /// Memory of another process, for grids of a device of this one.
+  static Mapping ofPeer(hal::DeviceRef where, const hal::ExportedMemory &exported, size_t bytes);
   /// Maps a peer's memfd; takes over the descriptor.
   static Mapping fromDescriptor(int descriptor, size_t bytes);
 

@@ -1,7 +1,11 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
-// One thread a process, asleep in poll on the peers' pidfds.
+// One thread a process, asleep in poll on the peers' pidfds, and on a device a second one, asleep on
+// the first word of the failure record.
 #include "runtime/world/peer_watch.h"
+
+#include "runtime/base/futex.h"
+#include "runtime/launch/device_failures.h"
 
 #include <csignal>
 #include <poll.h>
@@ -17,6 +21,8 @@ PeerWatch::PeerWatch(Domain &domain, int self, Rendezvous found)
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   thread = std::thread([this] { run(); });
+  if (domain.onDevice())
+    relay = std::thread([this] { relayFailure(); });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
@@ -24,6 +30,24 @@ PeerWatch::~PeerWatch() {
   uint64_t one = 1;
   [[maybe_unused]] ssize_t written = write(stop.get(), &one, sizeof(one));
   thread.join();
+  stopping = true;
+  if (!relay.joinable())
+    return;
+  futexWakeAll(domain.control.failure->stage);
+  relay.join();
+}
+
+// The record of a grid is its process's own, so each process writes into its own.
+void PeerWatch::relayFailure() {
+  std::atomic<uint32_t> &stage = domain.control.failure->stage;
+  // A wake that comes between the look and the sleep is lost when it is that of the destructor.
+  constexpr int64_t LookNs = 50'000'000;
+  while (stage.load(std::memory_order_acquire) == 0) {
+    if (stopping)
+      return;
+    futexWait(stage, 0, LookNs);
+  }
+  endWaits(&domain);
 }
 
 void PeerWatch::noticeEnd(int rank) {

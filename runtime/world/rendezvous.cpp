@@ -19,9 +19,22 @@ namespace tilery::rt {
 using rendezvous::Answer;
 using rendezvous::Entry;
 using rendezvous::Hello;
+using rendezvous::MemoryRecord;
 using rendezvous::Verdict;
 
-Hello rendezvous::makeHello(const Job &job, const WorldShape &shape) {
+template <size_t Size> static void putText(char (&field)[Size], const std::string &text) {
+  std::memcpy(field, text.data(), std::min(text.size(), Size - 1));
+}
+
+MemoryRecord rendezvous::recordOf(const RankMemory &memory) {
+  MemoryRecord record;
+  record.device = memory.device;
+  putText(record.deviceText, memory.deviceText);
+  return record;
+}
+
+Hello rendezvous::makeHello(const Job &job, const Admission &admission) {
+  const WorldShape &shape = admission.shape;
   Hello hello;
   hello.rank = job.rank;
   hello.size = job.size;
@@ -30,11 +43,37 @@ Hello rendezvous::makeHello(const Job &job, const WorldShape &shape) {
   hello.meshAxes = int32_t(shape.mesh.size());
   for (size_t i = 0; i < std::min<size_t>(shape.mesh.size(), 8); ++i)
     hello.mesh[i] = shape.mesh[i];
+  hello.onDevice = shape.onDevice;
+  hello.shareDevice = shape.shareDevice;
   if (job.token.size() >= sizeof(hello.token))
     raise(TILERY_CONFIG_ERROR, "the job token has {} characters, at most {} are possible",
           job.token.size(), sizeof(hello.token) - 1);
-  std::memcpy(hello.token, job.token.data(), job.token.size());
+  putText(hello.token, job.token);
+  hello.memory = recordOf(admission.memory);
+  hello.problemKind = admission.problem.kind;
+  putText(hello.problem, admission.problem.message);
   return hello;
+}
+
+std::vector<int> rendezvous::descriptorsOf(const PeerDescriptors &peer) {
+  std::vector<int> list = {peer.memory.host.get(), peer.process.get()};
+  if (peer.memory.deviceFile.open())
+    list.push_back(peer.memory.deviceFile.get());
+  return list;
+}
+
+bool rendezvous::takePeer(const MemoryRecord &record, int pid, std::vector<Descriptor> &descriptors,
+                          PeerDescriptors &peer) {
+  bool hasFile = record.device.descriptor >= 0;
+  if (descriptors.size() != size_t(hasFile ? 3 : 2))
+    return false;
+  peer.memory = {std::move(descriptors[0]), record.device, Descriptor(), record.deviceText};
+  peer.process = std::move(descriptors[1]);
+  peer.pid = pid;
+  if (hasFile)
+    peer.memory.deviceFile = std::move(descriptors[2]);
+  peer.memory.device.descriptor = peer.memory.deviceFile.get();
+  return true;
 }
 
 static uint64_t hashText(const std::string &text, uint64_t hash) {
@@ -75,11 +114,11 @@ static void awaitMessage(const Descriptor &socket) {
     raiseIfInterrupted();
 }
 
-static Rendezvous joinHost(const Job &job, const WorldShape &shape, const std::string &name,
+static Rendezvous joinHost(const Job &job, const Admission &admission, const std::string &name,
                            const PeerDescriptors &self, double timeoutSeconds) {
   Descriptor socket = connectInTime(job, name, timeoutSeconds);
-  Hello hello = rendezvous::makeHello(job, shape);
-  bool good = sendMessage(socket, &hello, sizeof(hello), {self.heap.get(), self.process.get()});
+  Hello hello = rendezvous::makeHello(job, admission);
+  bool good = sendMessage(socket, &hello, sizeof(hello), rendezvous::descriptorsOf(self));
   // Rank 0 keeps the deadline, and its death ends the wait.
   Verdict verdict;
   std::vector<Descriptor> none;
@@ -95,32 +134,40 @@ static Rendezvous joinHost(const Job &job, const WorldShape &shape, const std::s
   for (int i = 0; i <= job.size; ++i) {
     Entry entry;
     std::vector<Descriptor> descriptors;
-    if (!receiveMessage(socket, &entry, sizeof(entry), descriptors, -1) ||
-        descriptors.size() != (i == 0 ? 1u : 2u))
-      raise(TILERY_PEER_ERROR, "rank 0 died while the world was set up");
-    if (i == 0)
+    bool whole = receiveMessage(socket, &entry, sizeof(entry), descriptors, -1);
+    if (whole && i > 0)
+      whole = rendezvous::takePeer(entry.memory, entry.pid, descriptors,
+                                   result.peers[size_t(entry.rank)]);
+    else if (whole && (whole = descriptors.size() == 1))
       result.control = std::move(descriptors[0]);
-    else
-      result.peers[size_t(entry.rank)] = {std::move(descriptors[0]), std::move(descriptors[1]),
-                                          entry.pid};
+    if (!whole)
+      raise(TILERY_PEER_ERROR, "rank 0 died while the world was set up");
   }
   result.links.push_back(std::move(socket));
   return result;
 }
 
-Rendezvous meet(const Job &job, const WorldShape &shape, Descriptor control, Descriptor heap,
-                double timeoutSeconds) {
+Rendezvous meet(const Job &job, Admission admission, double timeoutSeconds) {
   static std::atomic<int> sequence = 0;
   std::string name = rendezvousName(job, sequence++);
   int process = int(syscall(SYS_pidfd_open, getpid(), 0));
   if (process < 0)
     raise(TILERY_CONFIG_ERROR, "pidfd_open does not work here: {}\nhint: it needs Linux 5.3 and no "
           "seccomp filter against it", std::strerror(errno));
-  PeerDescriptors self{std::move(heap), Descriptor(process), getpid()};
-  if (job.rank == 0)
-    return rendezvous::gather(job, shape, name, std::move(control), std::move(self),
-                              timeoutSeconds);
-  return joinHost(job, shape, name, self, timeoutSeconds);
+  Error problem = admission.problem;
+  PeerDescriptors self{std::move(admission.memory), Descriptor(process), getpid()};
+  // The record of the own memory goes into the first message.
+  admission.memory.device = self.memory.device;
+  admission.memory.deviceText = self.memory.deviceText;
+  try {
+    if (job.rank == 0)
+      return rendezvous::gather(job, name, std::move(admission), std::move(self), timeoutSeconds);
+    return joinHost(job, admission, name, self, timeoutSeconds);
+  } catch (const Error &) {
+    if (problem.kind != TILERY_OK)
+      throw problem;
+    throw;
+  }
 }
 
 } // namespace tilery::rt

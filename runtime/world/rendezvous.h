@@ -7,6 +7,8 @@
 // launchers that make no token (torchrun, mpirun, Slurm) the user alone decides.
 #pragma once
 
+#include "runtime/base/error.h"
+#include "runtime/hal/driver.h"
 #include "runtime/world/job.h"
 #include "runtime/world/socket.h"
 
@@ -19,10 +21,23 @@ namespace tilery::rt {
 struct WorldShape {
   size_t heapBytes = 0;
   std::vector<int> mesh;
+  bool onDevice = false;
+  bool shareDevice = false;
+};
+
+/// What a rank brings.
+struct RankMemory {
+  /// Of the host: the heap, or what lies beside a heap in a device's memory.
+  Descriptor host;
+  /// The heap in a device's memory, which may have a descriptor.
+  hal::ExportedMemory device;
+  Descriptor deviceFile;
+  /// "cuda:1 (NVIDIA H200)"
+  std::string deviceText;
 };
 
 struct PeerDescriptors {
-  Descriptor heap;
+  RankMemory memory;
   /// Becomes readable when the process ends.
   Descriptor process;
   int pid = 0;
@@ -36,11 +51,20 @@ struct Rendezvous {
   std::vector<Descriptor> links;
 };
 
-/// `control` is rank 0's descriptor of the control block, else closed; `heap` this rank's heap.
-/// Raises a ConfigError for a refused token or a disagreement, a PeerError when a rank dies or
-/// does not come in time.
-Rendezvous meet(const Job &job, const WorldShape &shape, Descriptor control, Descriptor heap,
-                double timeoutSeconds);
+/// What one rank takes part with.
+struct Admission {
+  WorldShape shape;
+  /// Rank 0's descriptor of the control block, else closed.
+  Descriptor control;
+  RankMemory memory;
+  /// Why this rank can have no memory: then the others are told, and nobody's world comes about.
+  Error problem = Error(TILERY_OK, "");
+};
+
+/// Raises a ConfigError for a refused token, a disagreement, or ranks that share a device without
+/// having asked for it, a PeerError when a rank dies, has a problem or does not come in time, and
+/// this rank's own problem.
+Rendezvous meet(const Job &job, Admission admission, double timeoutSeconds);
 
 /// The socket's name; distinct for each world that a process joins.
 std::string rendezvousName(const Job &job, int sequence);

@@ -24,13 +24,16 @@ static bool sameToken(const Hello &left, const Hello &right) {
 
 static std::string describeShape(const Hello &hello) {
   std::vector<int> mesh(hello.mesh, hello.mesh + std::clamp(hello.meshAxes, 0, 8));
-  return fmt::format("rank {} has size {}, mesh [{}], heap_bytes {}", hello.rank, hello.size,
-                     fmt::join(mesh, ", "), hello.heapBytes);
+  return fmt::format("rank {} has size {}, mesh [{}], heap_bytes {}{}{}", hello.rank, hello.size,
+                     fmt::join(mesh, ", "), hello.heapBytes,
+                     hello.onDevice ? fmt::format(" on {}", hello.memory.deviceText) : "",
+                     hello.shareDevice ? ", share_device" : "");
 }
 
 static bool sameShape(const Hello &left, const Hello &right) {
   return left.size == right.size && left.heapBytes == right.heapBytes &&
-         left.meshAxes == right.meshAxes &&
+         left.meshAxes == right.meshAxes && left.onDevice == right.onDevice &&
+         left.shareDevice == right.shareDevice &&
          std::memcmp(left.mesh, right.mesh, sizeof(left.mesh)) == 0;
 }
 
@@ -43,8 +46,8 @@ struct Guest {
 /// Rank 0's side.
 class Host {
 public:
-  Host(const Job &job, const WorldShape &shape, const std::string &name, double timeoutSeconds)
-      : job(job), mine(makeHello(job, shape)), deadline(Deadline::after(timeoutSeconds)),
+  Host(const Job &job, const Admission &admission, const std::string &name, double timeoutSeconds)
+      : job(job), mine(makeHello(job, admission)), deadline(Deadline::after(timeoutSeconds)),
         timeoutSeconds(timeoutSeconds), listener(listenAt(name)) {
     if (!listener.open())
       raise(TILERY_CONFIG_ERROR,
@@ -58,9 +61,13 @@ public:
   Rendezvous gather(Descriptor control, PeerDescriptors self) {
     result.peers[0] = std::move(self);
     result.control = std::move(control);
+    noteProblem(mine);
     while (joined < job.size)
       waitForEvent();
     listener = Descriptor();
+    if (problem.kind != TILERY_OK)
+      failAll(TILERY_PEER_ERROR, problem.message);
+    checkSharing();
     welcomeAll();
     return std::move(result);
   }
@@ -92,7 +99,7 @@ private:
     Hello hello;
     std::vector<Descriptor> descriptors;
     bool sane = receiveMessage(socket, &hello, sizeof(hello), descriptors, 0) &&
-                hello.magic == Magic && hello.version == Version && descriptors.size() == 2;
+                hello.magic == Magic && hello.version == Version;
     if (!sane)
       return;
     if (!sameUser(socket) || !sameToken(hello, mine)) {
@@ -105,7 +112,9 @@ private:
   }
 
   void admit(const Hello &hello, Descriptor socket, std::vector<Descriptor> &descriptors) {
-    if (!sameShape(hello, mine)) {
+    noteProblem(hello);
+    // A rank with a problem does not know the whole shape.
+    if (problem.kind == TILERY_OK && !sameShape(hello, mine)) {
       std::string text = fmt::format("the ranks disagree about the world:\n  {}\n  {}",
                                      describeShape(mine), describeShape(hello));
       refuse(socket, text);
@@ -117,9 +126,36 @@ private:
       return;
     }
     auto rank = size_t(hello.rank);
-    result.peers[rank] = {std::move(descriptors[0]), std::move(descriptors[1]), hello.pid};
+    if (!takePeer(hello.memory, hello.pid, descriptors, result.peers[rank]))
+      return;
     result.links[rank] = std::move(socket);
     ++joined;
+  }
+
+  void noteProblem(const Hello &hello) {
+    auto kind = static_cast<tilery_status>(hello.problemKind);
+    if (kind != TILERY_OK && problem.kind == TILERY_OK)
+      problem = Error(kind, fmt::format("rank {} failed: {}: {}", hello.rank, kindName(kind),
+                                        hello.problem));
+  }
+
+  // A process may see only some devices, so that ranks with different numbers use the same one.
+  void checkSharing() {
+    if (!mine.onDevice || mine.shareDevice)
+      return;
+    for (const PeerDescriptors &peer : result.peers) {
+      std::vector<int> sharing;
+      for (int rank = 0; rank < job.size; ++rank)
+        if (std::strcmp(result.peers[size_t(rank)].memory.device.owner, peer.memory.device.owner) == 0)
+          sharing.push_back(rank);
+      if (sharing.size() > 1)
+        failAll(TILERY_CONFIG_ERROR,
+                fmt::format("ranks {} use the same device, {}\nhint: start one rank a device, name "
+                            "each rank's with device=\"cuda:1\", or let them share with "
+                            "share_device=True or TILERY_SHARE_DEVICE=1: their kernels then take "
+                            "turns",
+                            fmt::join(sharing, ", "), peer.memory.deviceText));
+    }
   }
 
   static void say(const Descriptor &socket, Answer answer, const std::string &text) {
@@ -154,12 +190,12 @@ private:
     for (int rank = 1; rank < job.size; ++rank) {
       const Descriptor &link = result.links[size_t(rank)];
       say(link, Answer::Welcome, "");
-      Entry entry{-1, 0};
+      Entry entry{-1, 0, {}};
       sendMessage(link, &entry, sizeof(entry), {result.control.get()});
       for (int peer = 0; peer < job.size; ++peer) {
         const PeerDescriptors &known = result.peers[size_t(peer)];
-        entry = {peer, known.pid};
-        sendMessage(link, &entry, sizeof(entry), {known.heap.get(), known.process.get()});
+        entry = {peer, known.pid, recordOf(known.memory)};
+        sendMessage(link, &entry, sizeof(entry), descriptorsOf(known));
       }
     }
   }
@@ -171,13 +207,15 @@ private:
   Descriptor listener;
   std::vector<Guest> guests;
   int joined = 1;
+  Error problem = Error(TILERY_OK, "");
   Rendezvous result;
 };
 } // namespace
 
-Rendezvous gather(const Job &job, const WorldShape &shape, const std::string &name,
-                  Descriptor control, PeerDescriptors self, double timeoutSeconds) {
-  return Host(job, shape, name, timeoutSeconds).gather(std::move(control), std::move(self));
+Rendezvous gather(const Job &job, const std::string &name, Admission admission,
+                  PeerDescriptors self, double timeoutSeconds) {
+  return Host(job, admission, name, timeoutSeconds)
+      .gather(std::move(admission.control), std::move(self));
 }
 
 } // namespace tilery::rt::rendezvous

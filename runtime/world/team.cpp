@@ -30,7 +30,7 @@ static std::vector<int> extended(std::vector<int> lineage, int number) {
 }
 
 World::World(const World &parent, const std::vector<int> &ranks, std::string_view label)
-    : domain(parent.domain), transport(makeTransport(*domain)), share(parent.share),
+    : domain(parent.domain), transport(makeTransport(*domain, parent.ownSeat)), share(parent.share),
       trace(share->trace), stacks(share->stacks), members(seatsOf(parent, ranks)),
       self(placeIn(ranks, parent.self)), ownSeat(parent.ownSeat), label(label),
       number(++share->teams), lineage(extended(parent.lineage, number)), base(parent.base),
@@ -72,7 +72,6 @@ static void checkTeam(const World &parent, std::span<const int> ranks, std::stri
 std::unique_ptr<World> World::team(std::span<const int> ranks, std::string_view label) {
   // Agreement comes first: a rank that is wrong alone must not leave the others waiting.
   collective(headerOf(ranks, label), nullptr, 0);
-  requireReachableHeaps();
   checkTeam(*this, ranks, label);
   return makeTeam({{ranks.begin(), ranks.end()}}, label);
 }
@@ -131,15 +130,14 @@ std::unique_ptr<World> World::makeTeam(const std::vector<std::vector<int>> &team
     return made;
   layout.add({offset, bytes, fmt::format("team {}", name), made->number});
   made->meetingOffset = offset;
-  made->meeting = Meeting(domain->heaps[size_t(made->members[0])].data() + offset,
-                          int(ranks.size()));
+  made->meeting = Meeting(domain->hostMemory(made->members[0]) + offset, int(ranks.size()));
   return made;
 }
 
 // The meeting place has room on every rank, though the ranks meet at rank 0's; on a device the cells
 // that each rank's host part would use there are the kernels'.
 uint64_t *World::deviceBarrierCells() const {
-  if (!domain->device.driver)
+  if (!domain->onDevice())
     return nullptr;
   size_t cells = whole() ? 0 : meetingOffset + Meeting::deviceArrivalsOffset(size());
   return reinterpret_cast<uint64_t *>(base + cells);
@@ -151,7 +149,7 @@ void World::disband() {
   for (const SymmetricObject &object : layout.of(number)) {
     if (object.offset == meetingOffset && self == 0)
       continue; // the others still read it
-    domain->heaps[size_t(ownSeat)].discard(object.offset, object.reserved());
+    domain->discard(ownSeat, object.offset, object.reserved());
     layout.free(object.offset);
   }
   uint64_t *departures = meeting.departures;
@@ -164,7 +162,7 @@ void World::disband() {
             Deadline::after(timeoutSeconds()),
             [this] { return rankText() + " waits for the others to leave " + name(); }});
     const SymmetricObject *place = layout.startingAt(meetingOffset);
-    domain->heaps[size_t(ownSeat)].discard(meetingOffset, place->reserved());
+    domain->discard(ownSeat, meetingOffset, place->reserved());
   }
   layout.free(meetingOffset);
 }

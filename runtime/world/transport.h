@@ -26,8 +26,8 @@ public:
 };
 
 std::unique_ptr<Transport> makeMappedTransport(Domain &domain);
-/// For heaps in memory of a device that the host does not reach.
-std::unique_ptr<Transport> makeDeviceTransport(Domain &domain);
-std::unique_ptr<Transport> makeTransport(Domain &domain);
+/// For heaps in memory of a device that the host does not reach; `seat` is this rank's.
+std::unique_ptr<Transport> makeDeviceTransport(Domain &domain, int seat);
+std::unique_ptr<Transport> makeTransport(Domain &domain, int seat);
 
 } // namespace tilery::rt

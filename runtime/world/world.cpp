@@ -12,14 +12,14 @@
 namespace tilery::rt {
 
 World::World(std::shared_ptr<Domain> shared, int rank)
-    : domain(std::move(shared)), transport(makeTransport(*domain)),
+    : domain(std::move(shared)), transport(makeTransport(*domain, rank)),
       share(std::make_shared<RankShare>(domain->options)), trace(share->trace),
       stacks(share->stacks), meeting(domain->control.everyone), members(allRanks(domain->size())),
       self(rank), ownSeat(rank), base(domain->heaps[size_t(rank)].data()),
       heapBytes(domain->options.heapBytes), layout(share->layout) {
   RankCell &cell = domain->control.rank(rank);
   cell.pid.store(getpid());
-  if (domain->device.driver) // first of all objects, so that it lies at the heap's begin
+  if (domain->onDevice()) // first of all objects, so that it lies at the heap's begin
     layout.add({0, size_t(size()) * sizeof(uint64_t), "barrier cells", number});
   cell.state.store(RankState::Live, std::memory_order_release);
 }
@@ -145,10 +145,18 @@ hal::Stream World::deviceStream() const {
   return domain->streams.empty() ? nullptr : domain->streams[size_t(ownSeat)];
 }
 
-void World::requireReachableHeaps() const {
-  if (!domain->hostReachesHeaps())
-    raise(TILERY_LAUNCH_ERROR, "a world whose heaps only the device reaches has no teams\nhint: make "
-                               "it with shared_heap=True");
+int32_t World::deviceNumber() const {
+  hal::DeviceRef own = device();
+  return own.driver ? hal::numberOf(*own.driver, own.device) : 0;
+}
+
+int World::ranksOnDevice() const {
+  if (!domain->onDevice())
+    return 1;
+  const std::vector<int> &groups = domain->deviceGroups;
+  return int(std::count_if(members.begin(), members.end(), [&](int each) {
+    return groups[size_t(each)] == groups[size_t(ownSeat)];
+  }));
 }
 
 void World::waitIdly(const HostWait &wait) {

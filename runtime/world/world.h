@@ -114,10 +114,15 @@ public:
   uint64_t deviceBarriers = 0;
   void ringMembers();
 
+  /// Where kernels of this rank run; no driver: in this process.
+  hal::DeviceRef device() const { return domain->device(ownSeat); }
+  int32_t deviceNumber() const;
+  /// Of these ranks, those that use this rank's device, itself among them.
+  int ranksOnDevice() const;
   /// Where launches of this rank go that name no stream.
   hal::Stream deviceStream() const;
   /// Launches on a device return before their grids have run: waits for those of this rank, where
-  /// ranks share a device no longer than their waits may take together, and a margin.
+  /// they wait for others no longer than their waits may take together, and a margin.
   void awaitLaunches();
   void noteLaunch(const std::string &kernel, bool waits, double timeout);
   /// Of barriers inside kernels: one cell a rank in each rank's heap. Null unless the heaps are a
@@ -136,7 +141,6 @@ private:
   void disband();
   void waitOn(const HostWait &wait);
   void waitOnDevice(const Predicate &predicate, double timeout);
-  void requireReachableHeaps() const;
   void waitIdly(const HostWait &wait);
   void collective(CollectiveHeader header, const void *payload, size_t bytes, double timeout = -1);
   void arrive(double timeout, const std::string &what);

@@ -93,7 +93,7 @@ int runInSecondProcess(const std::string &test, const ExportedMemory &exported) 
   std::string bytes(reinterpret_cast<const char *>(&exported), sizeof exported), text;
   for (unsigned char byte : bytes)
     text += "0123456789abcdef"[byte / 16], text += "0123456789abcdef"[byte % 16];
-  setenv("TILERY_CTS_IMPORT", text.c_str(), 1);
+  setenv("CTS_IMPORT", text.c_str(), 1);
   if (exported.descriptor >= 0)
     fcntl(exported.descriptor, F_SETFD, 0);
   std::string path = std::filesystem::read_symlink("/proc/self/exe"), filter = "--gtest_filter=" + test;
@@ -102,12 +102,12 @@ int runInSecondProcess(const std::string &test, const ExportedMemory &exported) 
   int status = posix_spawn(&child, path.c_str(), nullptr, nullptr, arguments, environ);
   if (status == 0)
     waitpid(child, &status, 0);
-  unsetenv("TILERY_CTS_IMPORT");
+  unsetenv("CTS_IMPORT");
   return status;
 }
 
 std::optional<ExportedMemory> importedFromFirstProcess() {
-  const char *text = std::getenv("TILERY_CTS_IMPORT");
+  const char *text = std::getenv("CTS_IMPORT");
   if (!text)
     return std::nullopt;
   ExportedMemory exported;

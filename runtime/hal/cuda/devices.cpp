@@ -89,6 +89,10 @@ CudaDriver::Devices &CudaDriver::devices() {
   return all;
 }
 
+static std::atomic<int> firstOpened = -1;
+
+int CudaDriver::anyOpened() { return std::max(firstOpened.load(std::memory_order_acquire), 0); }
+
 DeviceState &CudaDriver::opened(int device) {
   auto &list = devices().list;
   if (size_t(device) >= list.size())
@@ -101,6 +105,8 @@ DeviceState &CudaDriver::opened(int device) {
           state.properties.name);
     Scope scope(state.context);
     check(api().streamCreate(&state.stream, StreamNonBlocking), "cuStreamCreate");
+    int none = -1;
+    firstOpened.compare_exchange_strong(none, device);
   });
   return state;
 }
@@ -122,7 +128,7 @@ int CudaDriver::deviceOf(const void *address) const {
     return block.device;
   Result result = api().pointerGetAttribute(&type, MemoryType, at);
   if (result == InvalidContext) { // of a thread that has used no device yet
-    check(api().contextSetCurrent(opened(0).context), "cuCtxSetCurrent");
+    check(api().contextSetCurrent(opened(anyOpened()).context), "cuCtxSetCurrent");
     result = api().pointerGetAttribute(&type, MemoryType, at);
   }
   // Memory that the driver has never seen is an error to it: the host's.
@@ -137,8 +143,8 @@ int CudaDriver::deviceOf(const void *address) const {
 void CudaDriver::copy(void *destination, const void *source, size_t bytes) {
   if (bytes == 0)
     return;
-  int device = std::max({deviceOf(destination), deviceOf(source), 0});
-  DeviceState &state = opened(device);
+  int device = std::max(deviceOf(destination), deviceOf(source));
+  DeviceState &state = opened(device < 0 ? anyOpened() : device);
   Scope scope(state.context);
   RelaxedCapture relaxed;
   check(api().memcpyAsync(addressOf(destination), addressOf(source), bytes, state.stream),

@@ -119,7 +119,7 @@ public:
   void *allocate(size_t bytes, int device) override;
   void release(void *memory, size_t bytes) override;
   void *allocateShared(size_t bytes, int device) override;
-  void *allocateHost(size_t bytes) override;
+  void *allocateHost(size_t bytes, int device) override;
   void *allocateReachable(size_t bytes, int device) override;
   std::string unreachable(int device, int owner) const override;
   void reach(void *memory, int device) override;
@@ -157,6 +157,8 @@ private:
   static Devices &devices();
   /// The device with its context open.
   static DeviceState &opened(int device);
+  /// For work that any device can do: one whose context is open, since a context takes memory.
+  static int anyOpened();
   static void zero(DeviceState &state, Address memory, size_t bytes);
   /// New or kept memory of the device whose context is current; not zeroed.
   Block take(int device, size_t bytes, bool managed);

@@ -97,8 +97,8 @@ void *CudaDriver::allocateShared(size_t bytes, int device) {
   return reinterpret_cast<void *>(aligned);
 }
 
-void *CudaDriver::allocateHost(size_t bytes) {
-  Scope scope(opened(0).context);
+void *CudaDriver::allocateHost(size_t bytes, int device) {
+  Scope scope(opened(device).context);
   RelaxedCapture relaxed;
   void *memory = nullptr;
   check(api().memHostAlloc(&memory, bytes, HostPortable | HostMapped), "cuMemHostAlloc",
