@@ -77,15 +77,17 @@ typedef struct tilery_world tilery_world;
 typedef struct tilery_group tilery_group;
 
 /* Keys: "rank", "size" (both or none), "master_addr", "master_port", "token",
- * "mesh" ([sizes]), "heap_bytes", "timeout_s", "trace" (path), and for one rank "device" and
- * "shared_heap" as below. */
+ * "mesh" ([sizes]), "heap_bytes", "timeout_s", "trace" (path), "device" ("cuda": each rank of this
+ * host takes the next device; "cuda:1": this one), "share_device" (bool: ranks may have the same
+ * one), and for one rank "shared_heap" as below. */
 TILERY_API tilery_status tilery_world_init(const char *options_json, tilery_world **world);
 
 /* Keys: "ranks" (required), "seed" (integer: reproducible schedule), "delay" (bool:
  * remote writes and signals arrive late and reordered, within the memory model),
  * "residency" (program instances that can be resident on one rank, 0 = no limit), "mesh",
  * "heap_bytes", "timeout_s", "trace", "device" ("cuda": the heaps of all ranks are that device's
- * memory, and each rank has a stream there), "shared_heap" (bool: memory that the host reads and
+ * memory, and each rank has a stream there; or a list of one device for each rank), "share_device"
+ * (bool: ranks take a shorter list in turn), "shared_heap" (bool: memory that the host reads and
  * writes as well). */
 TILERY_API tilery_status tilery_group_create(const char *options_json, tilery_group **group);
 /* Binds `rank` of the group; call it once for each rank, from the thread that drives it. */

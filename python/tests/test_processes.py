@@ -20,7 +20,7 @@ SCRIPT = '''
 import sys, numpy as np, tilery as ty
 sys.path[:0] = [{tests!r}, {ops!r}]
 from kernel_text import make
-ty.init()
+ty.init({init})
 {body}
 ty.finalize()
 '''
@@ -102,9 +102,10 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def start(tmp_path, body: str, ranks: int) -> list[subprocess.Popen]:
+def start(tmp_path, body: str, ranks: int, init: str = "",
+          environment=lambda rank: {}) -> list[subprocess.Popen]:
     script = tmp_path / "job.py"
-    script.write_text(SCRIPT.format(body=body, tests=str(ROOT / "python/tests"),
+    script.write_text(SCRIPT.format(body=body, init=init, tests=str(ROOT / "python/tests"),
                                     ops=str(ROOT / "ops")))
     shared = dict(os.environ, WORLD_SIZE=str(ranks), LOCAL_WORLD_SIZE=str(ranks),
                   MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()),
@@ -112,7 +113,7 @@ def start(tmp_path, body: str, ranks: int) -> list[subprocess.Popen]:
                   TILERY_INTERPRET="0", PYTHONPATH=str(ROOT / "python"))
     return [subprocess.Popen([sys.executable, str(script)], text=True, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE,
-                             env=shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)})
+                             env=shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)} | environment(rank))
             for rank in range(ranks)]
 
 

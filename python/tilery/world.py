@@ -209,8 +209,11 @@ def init(**options):
     in a rank of ty.spawn that rank's world.
 
     Options: rank, size (both or none), master_addr, master_port, token, mesh, heap_bytes,
-    timeout_s, trace; for one rank device and shared_heap as of ty.spawn. Without them the launcher's variables decide (torchrun, Slurm, MPI); else
-    it is a world of one rank. Errors: ConfigError (options), PeerError (a rank is missing).
+    timeout_s, trace; device, share_device; for one rank shared_heap as of ty.spawn. Without rank and
+    size the launcher's variables decide (torchrun, Slurm, MPI); else it is a world of one rank.
+    device="cuda" gives each rank of this host the next GPU, "cuda:1" names one; that ranks share
+    one is an error without share_device=True. Errors: ConfigError (options), PeerError (a rank is
+    missing).
 
     Example: `ty.init(); print(ty.rank(), ty.num_ranks())`.
     """
@@ -233,9 +236,9 @@ def init(**options):
         if interpreting():
             _process_world = _interpreted_alone(options)
         else:
-            if not options:
+            if not {"rank", "size"} & options.keys():
                 from tilery.interop.torch import initialised_ranks
-                options = initialised_ranks() or {}
+                options = (initialised_ranks() or {}) | options
             _capi.launcher()  # Ctrl-C ends the wait for the other ranks
             _process_world = NativeWorld(_capi.handle_from("world_init", _capi.encode(options)))
             atexit.register(_at_exit)
@@ -279,16 +282,17 @@ _interpreted = None
 
 def spawn(fn, ranks: int, args=(), *, seed=None, delay: bool = False, residency: int = 0,
           timeout: float | None = None, mesh=None, heap_bytes: int | None = None,
-          trace: str | None = None, device: str | None = None,
-          shared_heap: bool = False) -> list:
+          trace: str | None = None, device: "str | list[str] | None" = None,
+          shared_heap: bool = False, share_device: bool = False) -> list:
     """Runs `fn(*args)` once for each of `ranks` ranks in this process; returns their results.
 
     seed: makes the schedule reproducible. delay: remote writes and signals arrive late and
     reordered, as far as the memory model allows. residency: program instances that fit on one
     rank at once (0: no limit). timeout: seconds for each wait. trace: file of the timeline.
     device: an accelerator, "cuda": symmetric memory is that device's, and each rank has a stream
-    there; shared_heap: of a kind that the host reads and writes as well, which is slower. Raises
-    what the first failing rank raised.
+    there; or a list of one for each rank, of fewer, in turn, with share_device. shared_heap: memory
+    of a kind that the host reads and writes as well, which is slower. Raises what the first failing
+    rank raised.
 
     Example: `ty.spawn(lambda: ty.rank(), ranks=2)` is `[0, 1]`.
     """
@@ -309,7 +313,8 @@ def spawn(fn, ranks: int, args=(), *, seed=None, delay: bool = False, residency:
                                      timeout=timeout, mesh=mesh)
     options = {"ranks": ranks, "seed": seed, "delay": delay or None, "residency": residency or None,
                "timeout_s": timeout, "mesh": mesh, "heap_bytes": heap_bytes, "trace": trace,
-               "device": device, "shared_heap": shared_heap or None}
+               "device": device, "shared_heap": shared_heap or None,
+               "share_device": share_device or None}
     options = {key: value for key, value in options.items() if value is not None}
     with _running():
         return _spawn_native(fn, ranks, args, options)

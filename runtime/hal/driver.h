@@ -7,6 +7,7 @@
 // launches it (`load` to `launch`). Calls raise rt::Error; they may come from any thread.
 #pragma once
 
+#include "runtime/hal/device_facts.h"
 #include "tilery/kernel_abi.h"
 
 #include <array>
@@ -17,22 +18,6 @@
 #include <vector>
 
 namespace tilery::rt::hal {
-
-/// Facts about a device that choices of code and schedule depend on.
-struct DeviceProperties {
-  std::string name;
-  /// The same in every process of the host: "GPU-3f1c..."; "" of the host itself.
-  std::string identity;
-  /// What the compiler calls this kind of device: "cpu", "sm_90a".
-  std::string target;
-  /// Newest version of the assembly language that is taken, major * 10 + minor; 0: none.
-  int32_t assemblyVersion = 0;
-  /// That run program instances at once.
-  int32_t processors = 1;
-  int64_t memoryBytes = 0;
-  /// Fast memory that one program instance can have at most.
-  int64_t sharedBytes = 0;
-};
 
 /// An order of work on one device; null is the device's default one.
 using Stream = void *;
@@ -84,16 +69,6 @@ struct TensorMapShape {
 };
 struct alignas(64) TensorMap {
   uint64_t words[16];
-};
-
-/// What a process passes on so that another one maps memory of its devices.
-struct ExportedMemory {
-  uint32_t kind = 0; // the driver's
-  /// An open file that has to be passed beside the rest, -1: none.
-  int descriptor = -1;
-  uint64_t bytes = 0;
-  char owner[48] = {}; // DeviceProperties::identity
-  unsigned char key[64] = {};
 };
 
 class Driver {
