@@ -34,6 +34,9 @@ public:
   mlir::Value barrierOr(mlir::OpBuilder &b, mlir::Location loc, mlir::Value condition,
                         unsigned threads) const override;
   llvm::StringRef syncScope(core::MemoryScope scope) const override;
+  mlir::Value atomicUpdate(mlir::OpBuilder &b, mlir::Location loc, mlir::LLVM::AtomicBinOp operation,
+                           mlir::Value address, mlir::Value value,
+                           core::MemoryScope scope) const override;
   mlir::Value clock(mlir::OpBuilder &b, mlir::Location loc) const override;
   void exit(mlir::OpBuilder &b, mlir::Location loc) const override;
   void print(mlir::OpBuilder &b, mlir::Location loc, llvm::StringRef format,

@@ -98,8 +98,7 @@ Value Lowering::emitFloatExtreme(core::AtomicRMWOp op, Value address, Value valu
   Value negative = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, bits, zero(integer));
   auto update = [&](LLVM::AtomicBinOp operation) {
     return [this, op, address, bits, operation]() mutable -> Value {
-      return LLVM::AtomicRMWOp::create(b, loc, operation, address, bits,
-                                       relaxed, machine.syncScope(op.getScope()));
+      return machine.atomicUpdate(b, loc, operation, address, bits, op.getScope());
     };
   };
   Value before = emitIf(negative, integer,
@@ -115,9 +114,8 @@ LogicalResult Lowering::lowerAtomicRMW(core::AtomicRMWOp op) {
                        Value value = elements(op.getValue())[r];
                        if (isExtreme)
                          return emitFloatExtreme(op, address, value);
-                       return LLVM::AtomicRMWOp::create(b, loc, binary(op.getKind()), address, value,
-                                                        relaxed,
-                                                        machine.syncScope(op.getScope()));
+                       return machine.atomicUpdate(b, loc, binary(op.getKind()), address, value,
+                                                   op.getScope());
                      });
 }
 

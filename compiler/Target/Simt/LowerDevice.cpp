@@ -69,13 +69,11 @@ void Lowering::updateSignal(Value signal, Value rank, Value value, device::Signa
   emitIf(isFirstThread(), [&] {
     Value address = peerAddress(signal, rank);
     fence(scope);
-    StringRef name = machine.syncScope(scope);
     if (update == device::SignalUpdate::Add)
-      LLVM::AtomicRMWOp::create(b, loc, LLVM::AtomicBinOp::add, address, value,
-                                AtomicOrdering::release, name);
+      machine.atomicUpdate(b, loc, LLVM::AtomicBinOp::add, address, value, scope);
     else
       LLVM::StoreOp::create(b, loc, value, address, 8, false, false, false,
-                            AtomicOrdering::release, name);
+                            AtomicOrdering::release, machine.syncScope(scope));
   });
 }
 
@@ -221,9 +219,8 @@ void Lowering::barrierAll() {
     fence(core::MemoryScope::System);
     auto each = scf::ForOp::create(b, loc, i32(0), ranks, i32(1));
     b.setInsertionPointToStart(each.getBody());
-    LLVM::AtomicRMWOp::create(b, loc, LLVM::AtomicBinOp::add,
-                              peerAddress(mine, each.getInductionVar()), i64(1),
-                              AtomicOrdering::release, StringRef());
+    machine.atomicUpdate(b, loc, LLVM::AtomicBinOp::add, peerAddress(mine, each.getInductionVar()),
+                         i64(1), core::MemoryScope::System);
   }
   barrier();
   Value epoch = LLVM::LoadOp::create(b, loc, b.getI64Type(), mine, 8, true);

@@ -59,6 +59,10 @@ public:
                                 unsigned threads) const = 0;
   /// LLVM's name of a scope of synchronisation.
   virtual llvm::StringRef syncScope(core::MemoryScope scope) const = 0;
+  /// Updates global memory atomically within the scope, in no order; what it was before.
+  virtual mlir::Value atomicUpdate(mlir::OpBuilder &b, mlir::Location loc,
+                                   mlir::LLVM::AtomicBinOp operation, mlir::Value address,
+                                   mlir::Value value, core::MemoryScope scope) const = 0;
   /// Nanoseconds, i64.
   virtual mlir::Value clock(mlir::OpBuilder &b, mlir::Location loc) const = 0;
   /// Ends this thread.

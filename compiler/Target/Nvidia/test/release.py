@@ -3,6 +3,7 @@
 # What an instance wrote is visible to whoever sees its signal.
 # RUN: %tilery compile %s -f send -s "symm *fp32:16, signal, i32, i32, 256" -t sm_90a -e ptx | FileCheck %s --check-prefix=SEND
 # RUN: %tilery compile %s -f receive -s "symm *fp32:16, signal, *fp32:16, 256" -t sm_90a -e ptx | FileCheck %s --check-prefix=RECEIVE
+# RUN: %tilery compile %s -f add -s "signal, i32, *fp32:16, *fp16:16, *i32:16, 256" -t sm_90a -e ptx | FileCheck %s --check-prefix=ADD
 # RUN: %tilery compile %s -f loop -s "*fp32:16, *fp32:16, i32, 256" -t sm_90a -e ptx | FileCheck %s --check-prefix=LOOP
 import tilery as ty
 import tilery.language as tl
@@ -30,6 +31,26 @@ def receive(data, ready, out, BLOCK: tl.constexpr):
     dl.wait(ready)
     at = tl.arange(0, BLOCK)
     tl.store(out + at, tl.load(data + at))
+
+
+# Updates reach ranks on other devices: their scope is the system, that of others the device.
+# ADD: fence.acq_rel.sys;
+# ADD: atom.relaxed.sys.global.add.u64
+# ADD: atom.relaxed.sys.global.add.f32
+# ADD: atom.relaxed.sys.global.add.noftz.f16
+# ADD: atom.relaxed.sys.global.exch.b32
+# ADD: atom.global.max.s32
+# ADD: fence.acq_rel.sys;
+# ADD: atom.relaxed.sys.global.add.u64
+@ty.jit
+def add(ready, peer, x, y, z, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    dl.notify(ready, peer, sig_op="add")
+    tl.atomic_add(x + at, 1.0, sem="relaxed", scope="sys")
+    tl.atomic_add(y + at, at.to(tl.float16), sem="relaxed", scope="sys")
+    tl.atomic_xchg(z + at, at, sem="relaxed", scope="sys")
+    tl.atomic_max(z + at, at, sem="relaxed")
+    dl.barrier_all()
 
 
 # Plain kernels have no fence at all.
