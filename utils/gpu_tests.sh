@@ -2,7 +2,7 @@
 # The tests on a machine with a GPU, from a checkout and what utils/gpu_bundle.sh made.
 # Usage: utils/gpu_tests.sh BUNDLE OUTPUT [part ...] [-- pytest options]
 #   BUNDLE: build/gpu.tar.xz, the folder it unpacks to, or an unpacked wheel
-#   parts: cts torch language ops (default: all); or test files
+#   parts: cts torch language ops (default: all of these); two: on two GPUs; or test files
 # JOBS test files run at once (default 4); those with several ranks and those that measure run one at
 # a time after them, because a kernel that spins slows the other processes of a GPU. A file has
 # FILE_TIMEOUT seconds (120), a test TEST_TIMEOUT (60) where pytest-timeout is installed.
@@ -52,14 +52,14 @@ needs_the_device() { [[ $1 == *test_torch.py ]] || grep -qE "spawn\(|import run\
 run() { # file, prefix of its name in the output
   local name=$2$(basename "$1" .py)
   if needs_the_device "$1"; then
-    alone+=("$1 $name")
+    alone+=("$1 $name ")
     return
   fi
   while [ "$(jobs -rp | wc -l)" -ge "${JOBS:-4}" ]; do wait -n; done
   run_file "$1" "$name" $(selection "$1") &
 }
 # Files whose tests are all for a GPU have no parameter that says so.
-selection() { [[ $1 == *test_torch.py || $1 == *test_devices.py ]] || echo "-k cuda"; }
+selection() { [[ $1 =~ test_(torch|devices|two_gpus)\.py$ ]] || echo "-k cuda"; }
 
 for part in "${parts[@]}"; do
   case $part in
@@ -69,16 +69,21 @@ for part in "${parts[@]}"; do
   torch) run python/tests/test_torch.py ""
     run python/tests/test_devices.py "" ;;
   language) for file in $(grep -l "backend" python/tests/test_*.py |
-      grep -vE "test_(devices|docs|tutorials|cli|package|processes|launchers|torch)\.py"); do
+      grep -vE "test_(devices|docs|tutorials|cli|package|processes|launchers|torch|two_gpus|process_devices)\.py"); do
       run "$file" ""
     done ;;
   ops) for file in ops/*/test_*.py; do run "$file" ops_; done ;;
+  two) alone+=("python/tests/test_two_gpus.py test_two_gpus ")
+    for file in $(grep -lE "spawn\(" python/tests/test_*.py ops/*/test_*.py |
+        grep -vE "test_(devices|docs|tutorials|cli|package|processes|launchers|torch|two_gpus|process_devices)\.py"); do
+      alone+=("$file two_$(basename "$file" .py) cuda:0,cuda:1")
+    done ;;
   *) run "$part" "" ;;
   esac
 done
 wait
 for entry in "${alone[@]}"; do
-  read -r file name <<< "$entry"
-  run_file "$file" "$name" $(selection "$file")
+  read -r file name devices <<< "$entry"
+  TEST_DEVICES=${devices:-cuda} run_file "$file" "$name" $(selection "$file")
 done
 "$python" utils/gpu_summary.py "$output"

@@ -1,12 +1,14 @@
 # SPDX-FileCopyrightText: The Tilery authors
 # SPDX-License-Identifier: Apache-2.0
 """Runs tests written for host arrays on an accelerator: arrays of a launch or of an operator are
-copied to the device and back, symmetric memory is of a kind that the host reaches too."""
+copied to the device and back, symmetric memory is of a kind that the host reaches too. TEST_DEVICES
+names several ("cuda:0,cuda:1"): spawned ranks take them in turn, each with arrays on its own."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import threading
 
 import numpy as np
@@ -92,8 +94,15 @@ def _pool(device: int) -> _Pool:
     return _Pool(device)
 
 
+def _here(pool: _Pool) -> _Pool:
+    """That of the device of the calling rank, else `pool`."""
+    world = worlds.current(required=False)
+    return _pool(getattr(world, "device", 0) or pool.device)
+
+
 def _staged_launch(original, pool, self, grid, args, *rest):
     self._native()
+    pool = _here(pool)
     arrays = [self._records._array(value, at) for at, value in enumerate(args)]
     stage = Stage(pool, [array for array in arrays if array is not None])
     try:
@@ -133,6 +142,7 @@ class _Moved:
 
 
 def _staged_call(original, pool, name, *tensors, **options):
+    pool = _here(pool)
     arrays = [None if value is None else arguments.from_value("tensor", value) for value in tensors]
     stage = Stage(pool, [array for array in arrays if array is not None])
     try:
@@ -156,7 +166,11 @@ def _spawn(original, device, fn, *args, **options):
     for host_only in ("seed", "delay"):
         options.pop(host_only, None)
     options["heap_bytes"] = options.get("heap_bytes") or _HEAP_BYTES
-    return original(fn, *args, device=device, shared_heap=True, **options)
+    several = os.environ.get("TEST_DEVICES", "").split(",")
+    ranks = options.get("ranks", args[0] if args else 0)
+    if len(several) > 1 and ranks > 1:
+        options["device"], options["share_device"] = several[:ranks], True
+    return original(fn, *args, **({"device": device, "shared_heap": True} | options))
 
 
 def _init(original, device, **options):
