@@ -40,7 +40,9 @@ void addCorePasses(OpPassManager &passes, const Target &target) {
   // After CSE, which makes the loop's pointer chains visible; before hoisting, which then
   // finds the tiles of offsets invariant.
   passes.addPass(core::createScalarizeCarriedOffsets());
-  // Takes what the previous pass made invariant out of the loops.
+  // While the indices of loads and stores are one value each.
+  passes.addPass(core::createUnwrapIndices());
+  // Takes what the previous passes made invariant out of the loops.
   passes.addPass(createLoopInvariantCodeMotionPass());
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());

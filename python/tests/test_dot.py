@@ -7,6 +7,8 @@ import pytest
 from backends import assert_close, numpy_type, random_array
 from kernel_text import make
 
+import tilery as ty
+
 
 def dot_kernel(m, n, k, extra="", acc=""):
     return make(f'''@ty.jit
@@ -115,6 +117,54 @@ def kernel(a, b, out, M, N, K, sa, sb, sc, BM: tl.constexpr, BN: tl.constexpr, B
         assert_close(out, a[:, :k].astype(np.float64) @ b[:k].astype(np.float64), depth=max(k, 1))
     if backend == "cuda" and warps >= 4 and ".target sm_90a" in kernel.asm["ptx"]:
         assert "wgmma.mma_async" in kernel.asm["ptx"] and "cp.async.bulk.tensor" in kernel.asm["ptx"]
+
+
+@pytest.mark.parametrize("rows, columns", [(128, 64), (200, 80), (1, 8), (129, 136)])
+@pytest.mark.parametrize("hinted", [False, True])
+def test_indices_that_wrap_around(backend, rows, columns, hinted):
+    """Triton's way of loading whole tiles at the ends: what wraps around is not stored."""
+    rng = np.random.default_rng(7)
+    depth = 72
+    a, b = random_array(rng, (rows, depth), "fp16"), random_array(rng, (depth, columns), "fp16")
+    out = np.full((rows, columns), np.nan, np.float32)
+    kernel = make('''@ty.jit
+def kernel(a, b, out, M, N, K, sa, sb, sc, HINTED: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+           BK: tl.constexpr):
+    pid = tl.program_id(0)
+    along = tl.cdiv(N, BN)
+    m = (pid // along) * BM + tl.arange(0, BM)
+    n = (pid % along) * BN + tl.arange(0, BN)
+    rows, columns, k = m % M, n % N, tl.arange(0, BK)
+    if HINTED:
+        rows = tl.max_contiguous(tl.multiple_of(rows, BM), BM)
+    x = a + (rows[:, None] * sa + k[None, :])
+    y = b + (k[:, None] * sb + columns[None, :])
+    acc = tl.zeros((BM, BN), tl.float32)
+    for i in range(0, tl.cdiv(K, BK)):
+        acc = tl.dot(tl.load(x, mask=k[None, :] < K - i * BK, other=0.0),
+                     tl.load(y, mask=k[:, None] < K - i * BK, other=0.0), acc)
+        x += BK
+        y += BK * sb
+    tl.store(out + m[:, None] * sc + n[None, :], acc, mask=(m[:, None] < M) & (n[None, :] < N))
+''')
+    grid = (ty.cdiv(rows, 128) * ty.cdiv(columns, 64),)
+    kernel[grid](a, b, out, rows, columns, depth, depth, columns, columns, HINTED=hinted, BM=128, BN=64,
+                 BK=32, num_warps=4)
+    assert_close(out, a.astype(np.float64) @ b.astype(np.float64), depth=depth)
+    if backend == "cuda" and ".target sm_90a" in kernel.asm["ptx"]:
+        assert "cp.async.bulk.tensor" in kernel.asm["ptx"]
+
+
+def test_what_wraps_around_and_is_seen(backend):
+    """Only elements that no store uses may be left out of a load."""
+    x = np.arange(10, dtype=np.float32)
+    out = np.zeros(32, np.float32)
+    make('''@ty.jit
+def kernel(x, out, n):
+    i = tl.arange(0, 32)
+    tl.store(out + i, tl.load(x + i % n))
+''')[(1,)](x, out, 10)
+    np.testing.assert_array_equal(out, np.arange(32) % 10)
 
 
 @pytest.mark.parametrize("limit", [0, 1, 64, 100, 128])

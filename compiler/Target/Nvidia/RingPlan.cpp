@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Target/Nvidia/RingPlan.h"
 
+#include "compiler/Dialect/Core/Analysis/UnusedElements.h"
 #include "compiler/Dialect/Device/IR/Device.h"
 #include "compiler/Target/Nvidia/TensorMaps.h"
 #include "compiler/Target/Simt/AsyncDot.h"
@@ -67,52 +68,14 @@ BufferType RingPlan::transposed(BufferType type) {
   return BufferType::get(type.getContext(), shape, type.getElement(), 1 - type.getFastest());
 }
 
-namespace {
-/// Whether the rows (dim 0) or columns (1) of a value from number `kept` on reach nothing but stores
-/// that leave them out.
-class UnusedEnd {
-public:
-  UnusedEnd(int dim, int64_t kept) : dim(dim), kept(kept) {}
-
-  bool of(Value value) {
-    return !seen.insert(value).second ||
-           llvm::all_of(value.getUses(), [&](OpOperand &use) { return ofUse(use); });
-  }
-
-private:
-  bool ofUse(OpOperand &use) {
-    Operation *user = use.getOwner();
-    unsigned operand = use.getOperandNumber();
-    if (auto store = dyn_cast<core::StoreOp>(user)) {
-      std::optional<int64_t> stored = keptByMask(store.getMask(), dim);
-      return use.get() == store.getValue() && stored && *stored <= kept;
-    }
-    if (auto dot = dyn_cast<core::DotOp>(user))
-      return use.get() == dot.getAccumulator() && operand == 2 && of(dot.getResult());
-    if (auto loop = dyn_cast<scf::ForOp>(user))
-      return carried(loop, loop.getTiedLoopResult(&use).getResultNumber());
-    if (isa<scf::YieldOp>(user)) {
-      if (auto loop = dyn_cast<scf::ForOp>(user->getParentOp()))
-        return carried(loop, operand);
-      return isa<scf::IfOp>(user->getParentOp()) && of(user->getParentOp()->getResult(operand));
-    }
-    return isElementwise(user) && user->getNumResults() == 1 && of(user->getResult(0));
-  }
-
-  bool carried(scf::ForOp loop, unsigned number) {
-    return of(loop.getResult(number)) && of(loop.getRegionIterArg(number));
-  }
-
-  int dim;
-  int64_t kept;
-  llvm::DenseSet<Value> seen;
-};
-} // namespace
-
 bool RingPlan::dropUnused(core::DotOp dot, AffineAccess &access, unsigned dim, bool isRhs) {
   bool alongFastest = access.fastest == dim;
   AccessDim &outer = access.dims[alongFastest ? 0 : 1], &depth = access.dims[alongFastest ? 1 : 0];
-  if (depth.kept || !UnusedEnd(isRhs ? 1 : 0, outer.kept).of(dot.getResult()))
+  auto leavesOut = [&](Value mask, int along) {
+    std::optional<int64_t> stored = keptByMask(mask, along);
+    return stored && *stored <= outer.kept;
+  };
+  if (depth.kept || !core::areUnused(dot.getResult(), isRhs ? 1 : 0, leavesOut))
     return false;
   auto acc = cast<RankedTensorType>(dot.getAccumulator().getType());
   GroupGrid grid = GroupGrid::of(acc.getDimSize(0), acc.getDimSize(1), numWarps);

@@ -55,4 +55,27 @@ def ScalarizeCarriedOffsets : Pass<"tilery-core-scalarize-carried-offsets"> {
   let dependentDialects = ["::mlir::scf::SCFDialect", "::mlir::arith::ArithDialect"];
 }
 
+def UnwrapIndices : Pass<"tilery-core-unwrap-indices"> {
+  let summary = "a mask instead of indices that wrap around to stay inside of an array";
+  let description = [{
+    Triton's matrix product loads rows `(start + tl.arange(0, BLOCK)) % M`, so that no mask is needed, and
+    stores those below M. The remainder hides that rows follow each other. Where elements that wrap around
+    reach nothing but stores that leave them out, they need not be loaded.
+
+    ```mlir
+    %rows = arith.remsi %index, %M
+    %x = core.load %base[%rows, ..]
+    core.store %c[%index, ..], f(%x) mask %index < %M
+    ```
+    becomes
+    ```mlir
+    %x = core.load %base[%index, ..] mask %index < %M other 0
+    core.store %c[%index, ..], f(%x) mask %index < %M
+    ```
+    The index must not be negative; sizes and divisors count as positive. Runs after CSE, which makes
+    the indices of loads and stores one value, and after offsets that loops carry have become scalars.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
 #endif // TILERY_CORE_PASSES
