@@ -32,10 +32,14 @@ def part_of(length, part):
 
 
 @ty.jit
-def tile_product(a, b, row, row_end, col, N, K, stride_am, stride_ak, stride_bk, stride_bn,
+def tile_product(a, b, row, M, col, N, K, stride_am, stride_ak, stride_bk, stride_bn,
                  BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
                  ACC: tl.constexpr):
-    """The tile of a @ b at (row, col); rows from row_end on and columns from N on are 0."""
+    """The tile of a @ b at (row, col); rows from M on and columns from N on are 0.
+
+    M, the same for all tiles, rather than the rows that the caller stores: bulk copies leave out what
+    lies outside of an array only.
+    """
     rows = row + tl.arange(0, BLOCK_M).to(tl.int64)
     cols = col + tl.arange(0, BLOCK_N).to(tl.int64)
     depth = tl.arange(0, BLOCK_K).to(tl.int64)
@@ -43,7 +47,7 @@ def tile_product(a, b, row, row_end, col, N, K, stride_am, stride_ak, stride_bk,
     b_tile = b + depth[:, None] * stride_bk + cols[None, :] * stride_bn
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=ACC)
     for k in range(0, K, BLOCK_K):
-        left = tl.load(a_tile, mask=(rows[:, None] < row_end) & (k + depth[None, :] < K), other=0)
+        left = tl.load(a_tile, mask=(rows[:, None] < M) & (k + depth[None, :] < K), other=0)
         right = tl.load(b_tile, mask=(k + depth[:, None] < K) & (cols[None, :] < N), other=0)
         acc = tl.dot(left, right, acc, input_precision="ieee")
         a_tile += BLOCK_K * stride_ak
@@ -77,8 +81,8 @@ def send_products(a, b, slot, entered, arrived, epoch, instance, instances, M, N
         row_end = tl.minimum(first + chunk_end, M)
         col = inside // tiles_m * BLOCK_N
         if row < row_end:
-            acc = tile_product(a, b, row, row_end, col, N, K, stride_am, stride_ak, stride_bk,
-                               stride_bn, BLOCK_M, BLOCK_N, BLOCK_K, ACC)
+            acc = tile_product(a, b, row, M, col, N, K, stride_am, stride_ak, stride_bk, stride_bn,
+                               BLOCK_M, BLOCK_N, BLOCK_K, ACC)
             rows = row + tl.arange(0, BLOCK_M).to(tl.int64)
             cols = col + tl.arange(0, BLOCK_N).to(tl.int64)
             dl.wait(entered + owner, waitValue=epoch - 1, cmp="ge")

@@ -74,7 +74,8 @@ def ag_gemm(a, b, c, gathered, stage, entered, ready, epochs, M, N, K, rows_per_
             col = inside // tiles_m * BLOCK_N
             if row < row_end:
                 dl.wait(ready + owner * CHUNKS + chunk, waitValue=epoch, cmp="ge")
-                acc = tile_product(slot, b, row, row_end, col, N, K, K, 1, stride_bk, stride_bn,
+                # Rows from row_end on may still arrive; they are not stored.
+                acc = tile_product(slot, b, row, M, col, N, K, K, 1, stride_bk, stride_bn,
                                    BLOCK_M, BLOCK_N, BLOCK_K, ACC)
                 rows = row + tl.arange(0, BLOCK_M).to(tl.int64)
                 cols = col + tl.arange(0, BLOCK_N).to(tl.int64)

@@ -40,7 +40,8 @@ void NvidiaMachine::expectBytes(OpBuilder &b, Location loc, Value barrier, int64
 }
 
 SmallVector<Value> NvidiaMachine::waitBarrier(OpBuilder &b, Location loc, Value barrier,
-                                              Value phase, ValueRange carried) const {
+                                              Value phase, ValueRange carried,
+                                              const BrokenFlag &broken) const {
   std::string constraints, ties;
   for (size_t i = 0; i < carried.size(); ++i) {
     constraints += "=r,";
@@ -48,12 +49,25 @@ SmallVector<Value> NvidiaMachine::waitBarrier(OpBuilder &b, Location loc, Value 
   }
   auto operand = [&](size_t i) { return "$" + std::to_string(carried.size() + i); };
   SmallVector<Value> operands = {barrier, phase};
+  std::string again = "@!done bra AGAIN;\n";
+  if (broken.address) { // looked at after each vain try, which takes a while
+    operands.push_back(broken.address);
+    again = "@done bra READY;\nld.volatile.global.u32 kind, [" + operand(2) +
+            "];\nsetp.eq.u32 done, kind, 0;\n@done bra AGAIN;\n" + (broken.leave ? "exit;\n" : "") +
+            "READY:\n";
+  }
   operands.append(carried.begin(), carried.end());
   return emitPtx(b, loc,
-                 "{\n.reg .pred done;\nAGAIN:\n"
+                 "{\n.reg .pred done;\n.reg .b32 kind;\nAGAIN:\n"
                  "mbarrier.try_wait.parity.shared::cta.b64 done, [" +
-                     operand(0) + "], " + operand(1) + ";\n@!done bra AGAIN;\n}",
-                 constraints + "r,r" + ties, SmallVector<Type>(carried.getTypes()), operands, true);
+                     operand(0) + "], " + operand(1) + ";\n" + again + "}",
+                 constraints + (broken.address ? "r,r,l" : "r,r") + ties,
+                 SmallVector<Type>(carried.getTypes()), operands, true);
+}
+
+// "Proxies" in the PTX ISA: bulk copies are not ordered behind other accesses by an acquire alone.
+void NvidiaMachine::orderCopies(OpBuilder &b, Location loc) const {
+  emitPtx(b, loc, "fence.proxy.async;", "", {}, {}, true);
 }
 
 // The start address of a matrix descriptor, in units of 16 bytes.

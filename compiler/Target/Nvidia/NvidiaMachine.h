@@ -52,7 +52,9 @@ public:
                    int64_t bytes) const override;
   llvm::SmallVector<mlir::Value> waitBarrier(mlir::OpBuilder &b, mlir::Location loc,
                                              mlir::Value barrier, mlir::Value phase,
-                                             mlir::ValueRange carried) const override;
+                                             mlir::ValueRange carried,
+                                             const simt::BrokenFlag &broken) const override;
+  void orderCopies(mlir::OpBuilder &b, mlir::Location loc) const override;
   mlir::Value operandStart(mlir::OpBuilder &b, mlir::Location loc,
                            mlir::Value address) const override;
   void copyTile(mlir::OpBuilder &b, mlir::Location loc, mlir::Value destination, mlir::Value map,

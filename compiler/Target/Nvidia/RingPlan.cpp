@@ -3,7 +3,7 @@
 #include "compiler/Target/Nvidia/RingPlan.h"
 
 #include "compiler/Dialect/Core/Analysis/UnusedElements.h"
-#include "compiler/Dialect/Device/IR/Device.h"
+#include "compiler/Target/Nvidia/ProgramOrder.h"
 #include "compiler/Target/Nvidia/TensorMaps.h"
 #include "compiler/Target/Simt/AsyncDot.h"
 #include "compiler/Target/Simt/LayoutChoice.h"
@@ -29,9 +29,9 @@ bool RingPlan::isCandidate() {
   kernel.walk([&](Operation *op) {
     if (auto dot = dyn_cast<core::DotOp>(op))
       dots.push_back(dot);
-    if (isa<device::DeviceDialect>(op->getDialect()) && !isa<device::LocalOp>(op))
-      fits = false;
-    if (isa<core::AssertOp, core::CheckBoundsOp, scf::WhileOp>(op))
+    // Copies would be ahead of the checks of what they copy.
+    auto check = dyn_cast<core::CheckBoundsOp>(op);
+    if (isa<scf::WhileOp>(op) || (check && isa<RankedTensorType>(check.getInside().getType())))
       fits = false;
   });
   return fits && !dots.empty();
@@ -112,7 +112,8 @@ bool RingPlan::addOperand(core::DotOp dot, Value value, bool isRhs) {
   if (!operand.load || !feedsOnlyDots(operand.load))
     return !isRhs && !operand.load; // the left operand may come in registers
   auto access = affineAccess(operand.load);
-  if (!access || writes(access->base))
+  // Copies run ahead of stores to the same memory.
+  if (!access || isWrittenBefore(kernel, access->base, dot))
     return false;
   if (llvm::any_of(access->dims, [](const AccessDim &dim) { return dim.kept != 0; }) &&
       !dropUnused(dot, *access, isRhs != operand.transposed ? 1 : 0, isRhs))
@@ -140,34 +141,6 @@ Group &RingPlan::groupFor(core::DotOp dot, Block *block) {
       return group;
   groups.push_back({{}, block, dot, 0, {}});
   return groups.back();
-}
-
-// Copies run ahead of stores to the same memory, so the kernel must not write what it copies.
-bool RingPlan::writes(BlockArgument base) {
-  bool found = false;
-  kernel.walk([&](Operation *op) {
-    Value pointer;
-    if (auto store = dyn_cast<core::StoreOp>(op))
-      pointer = store.getPointer();
-    if (isa<core::AtomicRMWOp, core::AtomicCASOp>(op))
-      pointer = op->getOperand(0);
-    if (!pointer)
-      return;
-    Value root = rootOf(pointer);
-    found |= !root || root == base;
-  });
-  return found;
-}
-
-Value RingPlan::rootOf(Value pointer) {
-  while (Operation *op = pointer.getDefiningOp()) {
-    if (!isa<core::AddPtrOp, core::SplatOp, core::BroadcastOp, core::ExpandDimsOp, core::TransOp,
-             core::HintOp, core::PtrCastOp, core::ReshapeOp, device::LocalOp>(op))
-      return {};
-    pointer = op->getOperand(0);
-  }
-  Operation *owner = cast<BlockArgument>(pointer).getOwner()->getParentOp();
-  return isa<func::FuncOp>(owner) ? pointer : Value();
 }
 
 bool RingPlan::findGroups() {

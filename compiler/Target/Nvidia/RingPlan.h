@@ -98,11 +98,6 @@ private:
 
   Group &groupFor(core::DotOp dot, Block *block);
 
-  // Copies run ahead of stores to the same memory, so the kernel must not write what it copies.
-  bool writes(BlockArgument base);
-
-  static Value rootOf(Value pointer);
-
   bool findGroups();
 
   static bool isLoop(const Group &group);
@@ -119,7 +114,6 @@ private:
   bool chooseStages();
 
   bool makeMaps();
-
 };
 
 } // namespace tilery::nvidia

@@ -2,15 +2,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Target/Nvidia/Slice.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "compiler/Dialect/Device/IR/Device.h"
+#include "compiler/Target/Nvidia/ProgramOrder.h"
 
 using namespace mlir;
 
 namespace tilery::nvidia {
 
-Slice::Slice(ArrayRef<Operation *> roots) {
+Slice::Slice(func::FuncOp kernel, ArrayRef<Operation *> roots) : kernel(kernel) {
   for (Operation *root : roots)
     keep(root);
+  for (Operation *op : kept)
+    valid &= llvm::is_contained(roots, op) || canRunTwice(op);
+}
+
+// Both roles run it, the copying warps earlier.
+bool Slice::canRunTwice(Operation *op) {
+  if (op->getNumRegions() || isMemoryEffectFree(op) || isa<device::SymmAtOp>(op))
+    return true;
+  auto load = dyn_cast<core::LoadOp>(op);
+  if (!load || load.getIsVolatile())
+    return false;
+  Value array = argumentBehind(load.getPointer());
+  return array && !isWrittenBefore(kernel, array, load);
 }
 
 void Slice::keep(Operation *op) {

@@ -13,13 +13,16 @@
 // Algorithm:
 //  1) every product must have operands that tensor maps describe (AffineAccess); loads that feed the
 //     same product in the same block share a ring;
-//  2) the producer is the slice of the kernel that the coordinates depend on;
+//  2) the producer is the slice of the kernel that the coordinates depend on, with the waits for signals
+//     before the copies;
 //  3) in the consumer loads become buffers. A product whose result only goes round the loop stays
 //     under way during the next iteration; any other is waited for at once.
-// A kernel that communicates or can fail is left alone: its two roles would have to agree.
+// The producer waits for signals as the consumer does. A role that fails leaves; the other one finds the
+// failure where it waits for a slot.
 #include "compiler/Target/Nvidia/Passes.h"
 
 #include "compiler/Dialect/Device/IR/Device.h"
+#include "compiler/Target/Nvidia/ProgramOrder.h"
 #include "compiler/Target/Nvidia/RingPlan.h"
 #include "compiler/Target/Nvidia/Slice.h"
 #include "compiler/Target/Nvidia/TensorMaps.h"
@@ -45,8 +48,10 @@ public:
     if (!make())
       return;
     insertProduces();
-    Slice slice(produces);
-    if (!slice.isValid()) {
+    SmallVector<Operation *> roots(produces);
+    bool canFollow = collectWaits(roots);
+    Slice slice(kernel, roots);
+    if (!canFollow || !slice.isValid()) {
       for (Operation *produce : produces)
         produce->erase();
       return;
@@ -91,6 +96,21 @@ private:
       produces.push_back(
           ProduceOp::create(b, last->getLoc(), group.ring, group.maps, ranks, coordinates));
     }
+  }
+
+  // The producer waits for the signals that come before its copies, too. False when something else that
+  // orders memory comes before them.
+  bool collectWaits(SmallVectorImpl<Operation *> &waits) {
+    bool canFollow = true;
+    kernel.walk([&](Operation *op) {
+      bool precedes =
+          llvm::any_of(produces, [&](Operation *produce) { return mayPrecede(op, produce); });
+      if (precedes && isa<device::WaitOp>(op))
+        waits.push_back(op);
+      if (precedes && isa<device::BarrierAllOp, device::SyncAllOp>(op))
+        canFollow = false;
+    });
+    return canFollow;
   }
 
   //===-- 3) The consumer ------------------------------------------------------------------------------===//

@@ -77,32 +77,29 @@ void Lowering::updateSignal(Value signal, Value rank, Value value, device::Signa
   });
 }
 
-// One thread polls; the others wait at the barrier, which costs no issue slots.
-void Lowering::waitFor(Value signal, Value count, Value value, device::Compare compare,
-                       core::MemoryScope scope) {
-  suspends = canFail = communicates = true;
-  arith::CmpIPredicate predicate = predicateOf(compare);
+// Until all signals hold; whether that failed. With `together` all lanes of a warp poll and stay
+// together, else this is for a single thread.
+Value Lowering::pollSignals(const SignalCondition &condition, bool together) {
+  auto agreed = [&](Value value) { return together ? shuffleFrom(value, i32(0)) : value; };
   Value timeout = loadContext(offsetof(tilery_gpu_context, timeout_ns), b.getI64Type());
   Value record = loadContext(offsetof(tilery_gpu_context, failure), pointerType(1));
-  barrier();
-  auto whole = scf::IfOp::create(b, loc, b.getI1Type(), isFirstThread(), true);
-  b.setInsertionPointToStart(whole.thenBlock());
   Value start = machine.clock(b, loc);
   // Carries: index of the signal, whether the wait failed.
   auto loop = scf::WhileOp::create(b, loc, {b.getI64Type(), b.getI1Type()},
                                    {i64(0), arith::ConstantIntOp::create(b, loc, 0, 1)});
   Block *before = b.createBlock(&loop.getBefore(), {}, {b.getI64Type(), b.getI1Type()}, {loc, loc});
   Value index = before->getArgument(0), failedSoFar = before->getArgument(1);
-  Value left = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, index, count);
+  Value left = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, index, condition.count);
   Value going = arith::AndIOp::create(
       b, loc, left, arith::XOrIOp::create(b, loc, failedSoFar, trueValue()));
   scf::ConditionOp::create(b, loc, going, before->getArguments());
   Block *after = b.createBlock(&loop.getAfter(), {}, {b.getI64Type(), b.getI1Type()}, {loc, loc});
   index = after->getArgument(0);
-  Value address = byteOffset(signal, arith::MulIOp::create(b, loc, index, i64(8)));
-  Value seen = LLVM::LoadOp::create(b, loc, b.getI64Type(), address, 8, true, false, false, false,
-                                    AtomicOrdering::acquire, machine.syncScope(scope));
-  Value holds = arith::CmpIOp::create(b, loc, predicate, seen, value);
+  Value address = byteOffset(condition.signal, arith::MulIOp::create(b, loc, index, i64(8)));
+  Value seen = agreed(LLVM::LoadOp::create(b, loc, b.getI64Type(), address, 8, true, false, false,
+                                           false, AtomicOrdering::acquire,
+                                           machine.syncScope(condition.scope)));
+  Value holds = arith::CmpIOp::create(b, loc, predicateOf(condition.compare), seen, condition.value);
   auto next = scf::IfOp::create(b, loc, {b.getI64Type(), b.getI1Type()}, holds, true);
   {
     OpBuilder::InsertionGuard guard(b);
@@ -110,29 +107,47 @@ void Lowering::waitFor(Value signal, Value count, Value value, device::Compare c
     scf::YieldOp::create(b, loc, ValueRange{arith::AddIOp::create(b, loc, index, i64(1)),
                                             arith::ConstantIntOp::create(b, loc, 0, 1)});
     b.setInsertionPointToStart(next.elseBlock());
-    Value waited = arith::SubIOp::create(b, loc, machine.clock(b, loc), start);
+    Value waited = agreed(arith::SubIOp::create(b, loc, machine.clock(b, loc), start));
     Value late = arith::AndIOp::create(
         b, loc, arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ugt, waited, timeout),
         arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, timeout, i64(0)));
-    FailureValues details{LLVM::PtrToIntOp::create(b, loc, b.getI64Type(), address), value, seen,
-                          int32_t(compare)};
+    FailureValues details{LLVM::PtrToIntOp::create(b, loc, b.getI64Type(), address),
+                          condition.value, seen, int32_t(condition.compare)};
     emitIf(late, [&] { writeFailure(TILERY_GPU_WAIT_TIMEOUT, -1, details); });
     // Another instance that failed will never signal.
-    Value kind = LLVM::LoadOp::create(
-        b, loc, b.getI32Type(), byteOffset(record, i64(offsetof(tilery_gpu_failure, kind))), 4, true);
+    Value kind = agreed(LLVM::LoadOp::create(
+        b, loc, b.getI32Type(), byteOffset(record, i64(offsetof(tilery_gpu_failure, kind))), 4, true));
     Value broken = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, kind, i32(0));
     scf::YieldOp::create(b, loc,
                          ValueRange{index, arith::OrIOp::create(b, loc, late, broken).getResult()});
   }
   scf::YieldOp::create(b, loc, next.getResults());
   b.setInsertionPointAfter(loop);
-  scf::YieldOp::create(b, loc, loop.getResult(1));
+  return loop.getResult(1);
+}
+
+// One thread polls; the others wait at the barrier, which costs no issue slots.
+void Lowering::waitFor(const SignalCondition &condition) {
+  suspends = canFail = communicates = true;
+  if (inProducer)
+    return waitBeforeCopies(condition);
+  barrier();
+  auto whole = scf::IfOp::create(b, loc, b.getI1Type(), isFirstThread(), true);
+  b.setInsertionPointToStart(whole.thenBlock());
+  scf::YieldOp::create(b, loc, pollSignals(condition, false));
   b.setInsertionPointToStart(whole.elseBlock());
   scf::YieldOp::create(b, loc, arith::ConstantIntOp::create(b, loc, 0, 1).getResult());
   b.setInsertionPointAfter(whole);
   Value any = machine.barrierOr(b, loc, whole.getResult(0), meetingThreads); // acquire for the whole instance
   ordered();
   emitIf(any, [&] { machine.exit(b, loc); });
+}
+
+// What threads have written is seen by the copies that follow.
+void Lowering::waitBeforeCopies(const SignalCondition &condition) {
+  Value failed = pollSignals(condition, true);
+  emitIf(failed, [&] { machine.exit(b, loc); });
+  machine.orderCopies(b, loc);
 }
 
 void Lowering::checkPolling(Value start) {
@@ -224,8 +239,8 @@ void Lowering::barrierAll() {
   }
   barrier();
   Value epoch = LLVM::LoadOp::create(b, loc, b.getI64Type(), mine, 8, true);
-  waitFor(cells, arith::ExtUIOp::create(b, loc, b.getI64Type(), ranks), epoch, device::Compare::GE,
-          core::MemoryScope::System);
+  waitFor({cells, arith::ExtUIOp::create(b, loc, b.getI64Type(), ranks), epoch, device::Compare::GE,
+           core::MemoryScope::System});
 }
 
 Value Lowering::rankAlong(int32_t axis, bool extent) {
@@ -260,8 +275,8 @@ LogicalResult Lowering::lowerDevice(Operation *op) {
         return success();
       })
       .Case([&](device::WaitOp wait) {
-        waitFor(scalar(wait.getSignal()), scalar(wait.getCount()), scalar(wait.getValue()),
-                wait.getCompare(), wait.getScope());
+        waitFor({scalar(wait.getSignal()), scalar(wait.getCount()), scalar(wait.getValue()),
+                 wait.getCompare(), wait.getScope()});
         return success();
       })
       .Case([&](device::PutOp put) { return lowerPut(put); })

@@ -8,7 +8,10 @@
 // the opposite phase, so that its first round finds all slots empty.
 #include "compiler/Target/Simt/Lowering.h"
 
+#include "tilery/gpu_abi.h"
 #include "llvm/Support/MathExtras.h"
+
+#include <cstddef>
 
 namespace tilery::simt {
 
@@ -123,7 +126,8 @@ Value Lowering::tensorMap(unsigned index) {
 LogicalResult Lowering::lowerProduce(ProduceOp op) {
   Ring &ring = rings[op.getRing()];
   Value slot = read(ring.slot);
-  machine.waitBarrier(b, loc, slotBarrier(ring, slot, false), read(ring.phase), {});
+  machine.waitBarrier(b, loc, slotBarrier(ring, slot, false), read(ring.phase), {},
+                      {brokenAddress, /*leave=*/true});
   Value full = slotBarrier(ring, slot, true);
   machine.expectBytes(b, loc, full, ring.slotBytes);
   ValueRange coordinates = op.getCoordinates();
@@ -154,7 +158,8 @@ LogicalResult Lowering::lowerConsume(ConsumeOp op) {
   Elements starts;
   for (unsigned tile = 0; tile < ring.tiles.size(); ++tile)
     starts.push_back(machine.operandStart(b, loc, slotAddress(ring, tile, slot)));
-  starts = machine.waitBarrier(b, loc, slotBarrier(ring, slot, true), read(ring.phase), starts);
+  starts = machine.waitBarrier(b, loc, slotBarrier(ring, slot, true), read(ring.phase), starts,
+                               {brokenAddress, /*leave=*/false});
   for (auto [start, buffer] : llvm::zip(starts, op.getBuffers()))
     define(buffer, {start});
   advance(ring);
@@ -199,8 +204,24 @@ LogicalResult Lowering::lowerDotWait(DotWaitOp op) {
   return success();
 }
 
+// Where a role that waits finds out that the other one has failed and left. The consumer goes on with
+// whatever is in the slot, as results count no more, up to its own next check.
+Value Lowering::failureToWatch() {
+  WalkResult found = kernel.walk([](Operation *inner) {
+    bool canFail = isa<core::AssertOp, core::CheckBoundsOp>(inner) ||
+                   (isa<device::DeviceDialect>(inner->getDialect()) &&
+                    !isa<device::LocalOp, device::RankIdOp, device::NumRanksOp>(inner));
+    return canFail ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  if (!found.wasInterrupted())
+    return {};
+  Value record = loadContext(offsetof(tilery_gpu_context, failure), pointerType(1));
+  return byteOffset(record, i64(offsetof(tilery_gpu_failure, kind)));
+}
+
 LogicalResult Lowering::lowerRoles(RolesOp op) {
   initialiseRings();
+  brokenAddress = failureToWatch();
   unsigned consumerThreads = numWarps << machine.laneBits();
   // The same number on all lanes by construction, so that the machine sees uniform branches.
   Value warpNumber = machine.shuffle(b, loc, warp(), i32(0));
@@ -220,8 +241,10 @@ LogicalResult Lowering::lowerRoles(RolesOp op) {
     auto only = scf::IfOp::create(b, loc, copies, false);
     b.setInsertionPointToStart(only.thenBlock());
     startRings(true);
+    inProducer = true;
     if (failed(lowerBlock(op.getProducer().front())))
       return failure();
+    inProducer = false;
   }
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(branch.thenBlock());

@@ -169,6 +169,7 @@ private:
   Value slotAddress(const Ring &ring, unsigned tile, Value slot);
   Value slotBarrier(const Ring &ring, Value slot, bool full);
   Value tensorMap(unsigned index);
+  Value failureToWatch();
   LogicalResult lowerRoles(RolesOp op);
   LogicalResult lowerProduce(ProduceOp op);
   LogicalResult lowerConsume(ConsumeOp op);
@@ -185,8 +186,14 @@ private:
   void fence(core::MemoryScope scope);
   void updateSignal(Value signal, Value rank, Value value, device::SignalUpdate update,
                     core::MemoryScope scope);
-  void waitFor(Value signal, Value count, Value value, device::Compare compare,
-               core::MemoryScope scope);
+  struct SignalCondition {
+    Value signal, count, value;
+    device::Compare compare;
+    core::MemoryScope scope;
+  };
+  void waitFor(const SignalCondition &condition);
+  void waitBeforeCopies(const SignalCondition &condition);
+  Value pollSignals(const SignalCondition &condition, bool together);
   void copyBytes(Value destination, Value source, Value bytes);
   void barrierAll();
   Value rankAlong(int32_t axis, bool extent);
@@ -232,6 +239,8 @@ private:
   SmallVector<Ring> rings;
   unsigned meetingThreads = 0; ///< at barriers; 0: all of the block
   unsigned extraWarps = 0;
+  bool inProducer = false;
+  Value brokenAddress; ///< of what is not 0 when this instance or another has failed; null if none can
   bool sharedBusy = false;      ///< threads may still read scratch memory
   /// Accesses of global memory since the last barrier.
   SmallVector<Value> pendingLoads, pendingStores;

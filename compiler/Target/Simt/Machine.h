@@ -19,6 +19,13 @@ struct MatrixInstruction {
   std::string name;
 };
 
+/// What ends a wait in vain, because whom it is for has failed.
+struct BrokenFlag {
+  mlir::Value address; ///< of an i32 that is then not 0; null when nobody can fail
+  /// The thread ends; else it goes on. While products are under way it must go on.
+  bool leave = false;
+};
+
 class Machine {
 public:
   virtual ~Machine() = default;
@@ -85,7 +92,10 @@ public:
   /// that it is computed before the wait and used only after it.
   virtual llvm::SmallVector<mlir::Value> waitBarrier(mlir::OpBuilder &b, mlir::Location loc,
                                                      mlir::Value barrier, mlir::Value phase,
-                                                     mlir::ValueRange carried) const = 0;
+                                                     mlir::ValueRange carried,
+                                                     const BrokenFlag &broken) const = 0;
+  /// Copies that start after this see what threads wrote that this one has synchronised with.
+  virtual void orderCopies(mlir::OpBuilder &b, mlir::Location loc) const = 0;
   /// What the matrix units want to know of a tile at `address`: i32.
   virtual mlir::Value operandStart(mlir::OpBuilder &b, mlir::Location loc,
                                    mlir::Value address) const = 0;
