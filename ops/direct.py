@@ -150,7 +150,6 @@ class Workspace:
         self.done = ty.signals(world * slots, name="done")
         self.result = ty.empty((2, world * capacity), second or dtype, name="result")
         self.epochs = np.zeros(instances, np.int64)
-        self.seen = np.zeros(world * slots, np.int64)
 
 
 def all_gather(ws, x, out, form="push", n=None):
@@ -194,19 +193,22 @@ def broadcast(ws, x, out, root, form="push"):
 
 
 class Schedule:
-    """What an overlapped product leaves open: chunks, instances, tile order, tile sizes."""
+    """What an overlapped product leaves open: who communicates and computes, and how it is cut.
 
-    def __init__(self, chunks=2, comm=1, compute=2, first=1, tile=(16, 16, 16)):
-        self.chunks, self.comm, self.compute = chunks, comm, compute
-        self.first, self.tile = first, tile
+    comm: instances that send (ag_gemm), in `chunks` chunks of a rank's rows; size: rows and columns
+    of a tile, below its powers of two; form: of gemm_ar.
+    """
 
-    @property
-    def instances(self) -> int:
-        return self.comm + self.compute
+    def __init__(self, compute=2, chunks=2, comm=1, tile=(16, 16, 16), size=None, form="two_shot"):
+        self.compute, self.chunks, self.comm = compute, chunks, comm
+        self.tile, self.size, self.form = tile, size or tile[:2], form
+
+    def tiles(self, m: int, n: int) -> int:
+        return ty.cdiv(m, self.size[0]) * ty.cdiv(n, self.size[1])
 
     def constants(self, dtype) -> dict:
-        return dict(CHUNKS=self.chunks, COMM=self.comm, BLOCK_M=self.tile[0],
-                    BLOCK_N=self.tile[1], BLOCK_K=self.tile[2], ACC=accumulator(dtype))
+        return dict(BLOCK_M=self.tile[0], BLOCK_N=self.tile[1], BLOCK_K=self.tile[2],
+                    ROWS=self.size[0], COLUMNS=self.size[1], GROUP_M=2, ACC=accumulator(dtype))
 
 
 def rows_of(m: int, rank: int, world: int) -> slice:
@@ -222,26 +224,31 @@ def _steps(x) -> list[int]:
 def ag_gemm(ws, a, b, c, schedule, gathered=None):
     m, (k, n) = c.shape[0], b.shape
     rows = ty.cdiv(m, ty.num_ranks())
-    kernels("ag_gemm").ag_gemm[(schedule.instances,)](
+    kernels("ag_gemm").ag_gemm[(schedule.comm + schedule.compute,)](
         a, b, c, gathered, ws.stage, ws.entered, ws.ready, ws.epochs, m, n, k, rows,
         ty.cdiv(rows, schedule.chunks), ws.stage.shape[1], *_steps(b), *_steps(c),
-        **schedule.constants(a.dtype))
+        CHUNKS=schedule.chunks, COMM=schedule.comm, **schedule.constants(a.dtype))
 
 
 def gemm_rs(ws, a, b, out, schedule):
     (m, k), n = a.shape, b.shape[1]
-    rows = ty.cdiv(m, ty.num_ranks())
-    kernels("gemm_rs").gemm_rs[(schedule.instances,)](
-        a, b, out, ws.stage, ws.entered, ws.ready, ws.seen, ws.epochs, m, n, k, rows,
-        ty.cdiv(rows, schedule.chunks), ws.stage.shape[1], *_steps(a), *_steps(b), *_steps(out),
-        FIRST=schedule.first, **schedule.constants(a.dtype))
+    kernels("gemm_rs").gemm_rs[(schedule.compute,)](
+        a, b, out, ws.stage, ws.entered, ws.ready, ws.epochs, m, n, k,
+        ty.cdiv(m, ty.num_ranks()), ws.stage.shape[1], *_steps(a), *_steps(b), *_steps(out),
+        SHARED=ty.cdiv(m, ty.num_ranks()) < schedule.size[0], KIND=from_any(ws.stage.dtype),
+        **schedule.constants(a.dtype))
 
 
 def gemm_ar(ws, a, b, out, schedule):
     (m, k), n = a.shape, b.shape[1]
-    rows = ty.cdiv(m, ty.num_ranks())
-    kernels("gemm_ar").gemm_ar[(schedule.instances,)](
-        a, b, out, ws.stage, ws.result, ws.entered, ws.ready, ws.done, ws.seen, ws.epochs,
-        m, n, k, rows, ty.cdiv(rows, schedule.chunks), ws.stage.shape[1], ws.result.shape[1],
-        *_steps(a), *_steps(b), *_steps(out), FIRST=schedule.first,
-        **schedule.constants(a.dtype))
+    steps = [*_steps(a), *_steps(b), *_steps(out)]
+    constants = dict(KIND=from_any(ws.stage.dtype), **schedule.constants(a.dtype))
+    if schedule.form == "one_shot":
+        kernels("gemm_ar").gemm_ar_one_shot[(schedule.compute,)](
+            a, b, out, ws.stage, ws.entered, ws.ready, ws.epochs, m, n, k, ws.stage.shape[1], *steps,
+            **constants)
+    else:
+        kernels("gemm_ar").gemm_ar_two_shot[(schedule.compute,)](
+            a, b, out, ws.stage, ws.result, ws.entered, ws.ready, ws.done, ws.epochs, m, n, k,
+            ty.cdiv(m, ty.num_ranks()), ws.stage.shape[1], ws.result.shape[1], *steps,
+            **constants)

@@ -32,23 +32,38 @@ def part_of(length, part):
 
 
 @ty.jit
-def tile_product(a, b, row, M, col, N, K, stride_am, stride_ak, stride_bk, stride_bn,
-                 BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-                 ACC: tl.constexpr):
-    """The tile of a @ b at (row, col); rows from M on and columns from N on are 0.
+def place(tile, tiles_m, tiles_n, GROUP_M: tl.constexpr):
+    """(row, column) of a tile of one product. Tiles are walked in groups of GROUP_M rows, so that
+    operands stay in the cache."""
+    group = tile // (GROUP_M * tiles_n)
+    first_m = group * GROUP_M
+    group_rows = tl.minimum(tiles_m - first_m, GROUP_M)
+    inside = tile % (GROUP_M * tiles_n)
+    return first_m + inside % group_rows, inside // group_rows
 
-    M, the same for all tiles, rather than the rows that the caller stores: bulk copies leave out what
-    lies outside of an array only.
-    """
-    rows = row + tl.arange(0, BLOCK_M).to(tl.int64)
-    cols = col + tl.arange(0, BLOCK_N).to(tl.int64)
+
+@ty.jit
+def known(index, end, COUNT: tl.constexpr, BLOCK: tl.constexpr):
+    """Which of the BLOCK indices are below `end`, and among the first COUNT, which a tile has."""
+    inside = index < end
+    if COUNT < BLOCK:
+        inside = inside & (tl.arange(0, BLOCK) < COUNT)
+    return inside
+
+
+@ty.jit
+def product(a, b, rows, cols, row_known, col_known, first_k, end_k, K, stride_am, stride_ak,
+            stride_bk, stride_bn, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+            BLOCK_K: tl.constexpr, ACC: tl.constexpr):
+    """The tile of a @ b at these rows and columns, of the steps of BLOCK_K from first_k up to
+    end_k; 0 where a row or a column is not known."""
     depth = tl.arange(0, BLOCK_K).to(tl.int64)
-    a_tile = a + rows[:, None] * stride_am + depth[None, :] * stride_ak
-    b_tile = b + depth[:, None] * stride_bk + cols[None, :] * stride_bn
+    a_tile = a + rows[:, None] * stride_am + (first_k + depth)[None, :] * stride_ak
+    b_tile = b + (first_k + depth)[:, None] * stride_bk + cols[None, :] * stride_bn
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=ACC)
-    for k in range(0, K, BLOCK_K):
-        left = tl.load(a_tile, mask=(rows[:, None] < M) & (k + depth[None, :] < K), other=0)
-        right = tl.load(b_tile, mask=(k + depth[:, None] < K) & (cols[None, :] < N), other=0)
+    for k in range(first_k, end_k, BLOCK_K):
+        left = tl.load(a_tile, mask=row_known[:, None] & (k + depth[None, :] < K), other=0)
+        right = tl.load(b_tile, mask=(k + depth[:, None] < K) & col_known[None, :], other=0)
         acc = tl.dot(left, right, acc, input_precision="ieee")
         a_tile += BLOCK_K * stride_ak
         b_tile += BLOCK_K * stride_bk
@@ -56,58 +71,29 @@ def tile_product(a, b, row, M, col, N, K, stride_am, stride_ak, stride_bk, strid
 
 
 @ty.jit
-def send_products(a, b, slot, entered, arrived, epoch, instance, instances, M, N, K, rows_per_rank,
-                  chunk_rows, stride_am, stride_ak, stride_bk, stride_bn, CHUNKS: tl.constexpr,
-                  FIRST: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-                  BLOCK_K: tl.constexpr, ACC: tl.constexpr):
-    """Tiles of a @ b to this rank's part of `slot` on the rank that owns their rows.
-
-    This is instance number `instance` of `instances` that compute. Tiles for rank + FIRST come
-    first; each adds 1 to arrived[rank, chunk] of its owner, also where it is empty.
-    """
+def send_part(acc, stage, at, inside, owner, whole, entered, arrived, tile, tiles, epoch):
+    """A tile, as far as it is `inside`, to this rank's part (of `whole` elements) of `stage` on
+    `owner`; then arrived[rank, tile] there is `epoch`."""
     rank = dl.rank()
-    world = dl.num_ranks()
-    shard = rows_per_rank.to(tl.int64) * N
-    tiles_m = tl.cdiv(chunk_rows, BLOCK_M)
-    tiles_chunk = tiles_m * tl.cdiv(N, BLOCK_N)
-    tiles_rank = CHUNKS * tiles_chunk
-    for tile in range(instance, world * tiles_rank, instances):
-        owner = (rank + FIRST + tile // tiles_rank) % world
-        chunk = tile % tiles_rank // tiles_chunk
-        inside = tile % tiles_chunk
-        first = owner.to(tl.int64) * rows_per_rank
-        chunk_end = tl.minimum((chunk + 1) * chunk_rows, rows_per_rank)
-        row = first + chunk * chunk_rows + inside % tiles_m * BLOCK_M
-        row_end = tl.minimum(first + chunk_end, M)
-        col = inside // tiles_m * BLOCK_N
-        if row < row_end:
-            acc = tile_product(a, b, row, M, col, N, K, stride_am, stride_ak, stride_bk, stride_bn,
-                               BLOCK_M, BLOCK_N, BLOCK_K, ACC)
-            rows = row + tl.arange(0, BLOCK_M).to(tl.int64)
-            cols = col + tl.arange(0, BLOCK_N).to(tl.int64)
-            dl.wait(entered + owner, waitValue=epoch - 1, cmp="ge")
-            theirs = dl.symm_at(slot, owner) + rank.to(tl.int64) * shard
-            tl.store(theirs + (rows - first)[:, None] * N + cols[None, :], acc,
-                     mask=(rows[:, None] < row_end) & (cols[None, :] < N))
-        dl.notify(arrived + rank * CHUNKS + chunk, owner, signal=1, sig_op="add")
+    dl.wait(entered + owner, waitValue=epoch - 1, cmp="ge")
+    theirs = dl.symm_at(stage, owner) + rank.to(tl.int64) * whole
+    tl.store(theirs + at, acc, mask=inside)
+    dl.notify(arrived + rank * tiles + tile, owner, signal=epoch, sig_op="set")
 
 
 @ty.jit
-def await_products(arrived, seen, chunk, tiles_chunk, CHUNKS: tl.constexpr):
-    """Waits until all ranks' tiles of a chunk are here; seen[ranks, CHUNKS] counts them."""
+def add_parts(acc, stage, at, inside, whole, arrived, tile, tiles, epoch, KIND: tl.constexpr,
+              ACC: tl.constexpr):
+    """A tile with what the other ranks sent for it, added in the order of ranks. The own part is
+    rounded as theirs are, so that the sum does not depend on who makes it."""
+    rank = dl.rank()
+    own = acc.to(KIND).to(ACC)
+    total = tl.zeros(acc.shape, dtype=ACC)
     for source in range(0, dl.num_ranks()):
-        index = source * CHUNKS + chunk
-        expected = tl.load(seen + index) + tiles_chunk
-        dl.wait(arrived + index, waitValue=expected, cmp="ge")
-        tl.store(seen + index, expected)
-
-
-@ty.jit
-def add_products(slot, at, mask, shard, ACC: tl.constexpr, BLOCK_M: tl.constexpr,
-                 BLOCK_N: tl.constexpr):
-    """The sum in rank order of all ranks' elements `at` of their parts of `slot`."""
-    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=ACC)
-    for source in range(0, dl.num_ranks()):
-        theirs = slot + source.to(tl.int64) * shard
-        acc += tl.load(theirs + at, mask=mask, other=0).to(ACC)
-    return acc
+        if source == rank:
+            total += own
+        else:
+            dl.wait(arrived + source * tiles + tile, waitValue=epoch, cmp="ge")
+            theirs = stage + source.to(tl.int64) * whole
+            total += tl.load(theirs + at, mask=inside, other=0).to(ACC)
+    return total

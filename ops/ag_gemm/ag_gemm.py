@@ -1,9 +1,10 @@
 # SPDX-FileCopyrightText: The Tilery authors
 # SPDX-License-Identifier: Apache-2.0
-"""Overlapped all-gather and matrix product: tiles start as their chunk of A arrives.
+"""Overlapped all-gather and matrix product: tiles start as their chunks of A arrive.
 
-Instances 0 .. COMM - 1 push this rank's rows chunk by chunk to all ranks; the others compute
-tiles, those of the own chunks first, then in the order in which chunks arrive.
+Who brings the chunks: instances 0 .. COMM - 1, each its share of every chunk, or, where COMM is 0,
+whoever launched the kernel, by copies. The other instances compute tiles, those of the own rows
+first, then those of the ranks behind it.
 Every launch advances an epoch that each instance keeps in device memory, so that calls follow
 each other without a reset by the host. Staging is double buffered: a peer's slot is written in
 epoch e only after that peer has entered e - 1, that is, has finished e - 2 and its reads.
@@ -13,72 +14,79 @@ import tilery as ty
 import tilery.language as tl
 import tilery.language.device as dl
 
-from ..parts import copy, enter, tile_product
+from ..parts import copy, enter, known, place, product
+
+
+@ty.jit
+def send_shares(a, slot, entered, ready, epoch, M, K, rows_per_rank, chunk_rows,
+                CHUNKS: tl.constexpr, COMM: tl.constexpr):
+    """This instance's share of each chunk to all ranks; adds 1 to ready[rank, chunk] there."""
+    rank = dl.rank()
+    world = dl.num_ranks()
+    share = tl.program_id(0)
+    first = rank.to(tl.int64) * rows_per_rank
+    own = tl.maximum(tl.minimum(rows_per_rank, M - first), 0)
+    for item in range(0, CHUNKS * world):
+        chunk = item // world
+        peer = (rank + item % world) % world
+        begin = tl.minimum(chunk * chunk_rows, own) * K
+        end = tl.minimum((chunk + 1) * chunk_rows, own) * K
+        part = tl.cdiv(tl.cdiv(end - begin, COMM), 64) * 64  # so that parts stay aligned
+        at = tl.minimum(begin + share * part, end)
+        count = tl.minimum(part, end - at)
+        dl.wait(entered + peer, waitValue=epoch - 1, cmp="ge")
+        dl.put_signal(slot + first * K + at, a + at, count, peer, ready + rank * CHUNKS + chunk, 1,
+                      "add")
 
 
 @ty.jit
 def ag_gemm(a, b, c, gathered, stage, entered, ready, epochs, M, N, K, rows_per_rank, chunk_rows,
             capacity, stride_bk, stride_bn, stride_cm, stride_cn,
-            CHUNKS: tl.constexpr, COMM: tl.constexpr,
-            BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-            ACC: tl.constexpr):
+            CHUNKS: tl.constexpr, COMM: tl.constexpr, BLOCK_M: tl.constexpr,
+            BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, ROWS: tl.constexpr,
+            COLUMNS: tl.constexpr, GROUP_M: tl.constexpr, ACC: tl.constexpr):
     """c[M, N] = all_gather(a) @ b; grid (COMM + computing instances,), all resident at once.
 
     a: this rank's rows, contiguous [rows, K]; rank r owns rows r * rows_per_rank up to the next
     rank's or M. A rank's rows fall into CHUNKS chunks of chunk_rows. gathered: None, or
-    contiguous [M, K] that receives all of A. stage: symmetric, [2, capacity >= ranks *
-    rows_per_rank * K]; entered: [ranks] signals; ready: [ranks, CHUNKS] signals; epochs: int64
-    [instances], all starting at 0.
+    contiguous [M, K] that receives all of A. Tiles are ROWS x COLUMNS, at most BLOCK_M x BLOCK_N,
+    which are powers of two. stage: symmetric, [2, capacity >= ranks * rows_per_rank * K]; entered:
+    [ranks] signals; ready: [ranks, CHUNKS] signals, each of which a call advances by COMM (sets to
+    the epoch where COMM is 0); epochs: int64 [instances], all starting at 0.
     """
     pid = tl.program_id(0)
     rank = dl.rank()
-    world = dl.num_ranks()
     epoch = tl.load(epochs + pid) + 1
-    enter(entered, epoch)
+    arrived = epoch * (COMM if COMM > 0 else 1)
     slot = stage + (epoch % 2) * capacity
+    enter(entered, epoch)
+    tiles_m = tl.cdiv(M, ROWS)
+    tiles_n = tl.cdiv(N, COLUMNS)
+    start_m = (rank * rows_per_rank + ROWS - 1) // ROWS
     if pid < COMM:
-        first = rank.to(tl.int64) * rows_per_rank
-        for item in range(pid, CHUNKS * world, COMM):
-            chunk = item // world
-            peer = (rank + item % world) % world
-            row = tl.minimum(chunk * chunk_rows, rows_per_rank)
-            row_end = tl.minimum(tl.minimum(row + chunk_rows, rows_per_rank), M - first)
-            count = tl.maximum(row_end - row, 0).to(tl.int64) * K
-            at = row.to(tl.int64) * K
-            dl.wait(entered + peer, waitValue=epoch - 1, cmp="ge")
-            dl.put_signal(slot + first * K + at, a + at, count, peer,
-                          ready + rank * CHUNKS + chunk, epoch, "set")
-        if gathered is not None:
-            for item in range(pid, CHUNKS * world, COMM):
-                owner = (rank - item // CHUNKS + world) % world
-                chunk = item % CHUNKS
-                first = owner.to(tl.int64) * rows_per_rank
-                row = first + tl.minimum(chunk * chunk_rows, rows_per_rank)
-                row_end = tl.minimum(tl.minimum(row + chunk_rows, first + rows_per_rank), M)
-                dl.wait(ready + owner * CHUNKS + chunk, waitValue=epoch, cmp="ge")
-                copy(gathered + row * K, slot + row * K,
-                          tl.maximum(row_end - row, 0) * K, 1024)
+        send_shares(a, slot, entered, ready, epoch, M, K, rows_per_rank, chunk_rows, CHUNKS, COMM)
     else:
-        tiles_m = tl.cdiv(chunk_rows, BLOCK_M)
-        tiles_n = tl.cdiv(N, BLOCK_N)
-        tiles_chunk = tiles_m * tiles_n
-        tiles_rank = CHUNKS * tiles_chunk
-        for tile in range(pid - COMM, world * tiles_rank, tl.num_programs(0) - COMM):
-            owner = (rank - tile // tiles_rank + world) % world
-            chunk = tile % tiles_rank // tiles_chunk
-            inside = tile % tiles_chunk
-            first = owner.to(tl.int64) * rows_per_rank
-            chunk_end = tl.minimum((chunk + 1) * chunk_rows, rows_per_rank)
-            row = first + chunk * chunk_rows + inside % tiles_m * BLOCK_M
-            row_end = tl.minimum(first + chunk_end, M)
-            col = inside // tiles_m * BLOCK_N
-            if row < row_end:
-                dl.wait(ready + owner * CHUNKS + chunk, waitValue=epoch, cmp="ge")
-                # Rows from row_end on may still arrive; they are not stored.
-                acc = tile_product(slot, b, row, M, col, N, K, K, 1, stride_bk, stride_bn,
-                                   BLOCK_M, BLOCK_N, BLOCK_K, ACC)
-                rows = row + tl.arange(0, BLOCK_M).to(tl.int64)
-                cols = col + tl.arange(0, BLOCK_N).to(tl.int64)
-                tl.store(c + rows[:, None] * stride_cm + cols[None, :] * stride_cn, acc,
-                         mask=(rows[:, None] < row_end) & (cols[None, :] < N))
+        for item in range(pid - COMM, tiles_m * tiles_n, tl.num_programs(0) - COMM):
+            walked_m, tile_n = place(item, tiles_m, tiles_n, GROUP_M)
+            tile_m = (start_m + walked_m) % tiles_m
+            row = tile_m * ROWS
+            last = tl.minimum(row + ROWS, M) - 1
+            first_chunk = row // rows_per_rank * CHUNKS + row % rows_per_rank // chunk_rows
+            last_chunk = last // rows_per_rank * CHUNKS + last % rows_per_rank // chunk_rows
+            rows = row.to(tl.int64) + tl.arange(0, BLOCK_M)
+            cols = tile_n.to(tl.int64) * COLUMNS + tl.arange(0, BLOCK_N)
+            row_known = known(rows, M, ROWS, BLOCK_M)
+            col_known = known(cols, N, COLUMNS, BLOCK_N)
+            dl.wait(ready + first_chunk, last_chunk - first_chunk + 1, waitValue=arrived, cmp="ge")
+            acc = product(slot, b, rows, cols, row_known, col_known, 0, K, K, K, 1, stride_bk,
+                          stride_bn, BLOCK_M, BLOCK_N, BLOCK_K, ACC)
+            tl.store(c + rows[:, None] * stride_cm + cols[None, :] * stride_cn, acc,
+                     mask=row_known[:, None] & col_known[None, :])
+    if gathered is not None:
+        for chunk in range(pid, CHUNKS * dl.num_ranks(), tl.num_programs(0)):
+            first = (chunk // CHUNKS).to(tl.int64) * rows_per_rank
+            row = first + tl.minimum(chunk % CHUNKS * chunk_rows, rows_per_rank)
+            row_end = tl.minimum(tl.minimum(row + chunk_rows, first + rows_per_rank), M)
+            dl.wait(ready + chunk, waitValue=arrived, cmp="ge")
+            copy(gathered + row * K, slot + row * K, tl.maximum(row_end - row, 0) * K, 1024)
     tl.store(epochs + pid, epoch)

@@ -23,7 +23,8 @@ def multiply(m, dtype="fp32", schedule=None, calls=1, with_gathered=False):
     schedule = schedule or direct.Schedule()
     world, rank = ty.num_ranks(), ty.rank()
     rows = max(1, ty.cdiv(m, world))
-    ws = direct.Workspace(numpy_type(dtype), rows * K, schedule.instances, slots=schedule.chunks)
+    ws = direct.Workspace(numpy_type(dtype), rows * K, schedule.comm + schedule.compute,
+                          slots=schedule.chunks)
     results = []
     for call in range(calls):
         a, b = inputs(rank, m, world, dtype, call)
@@ -51,7 +52,7 @@ def test_sizes(backend, ranks, m):
 
 
 def test_997_rows_on_3_ranks(backend):
-    schedule = direct.Schedule(chunks=4, compute=2, tile=(64, 32, 32))
+    schedule = direct.Schedule(chunks=4, tile=(64, 32, 32))
     check(run(lambda: multiply(997, schedule=schedule), 3), 997, 3)
 
 
@@ -60,19 +61,20 @@ def test_types(backend, dtype):
     check(run(lambda: multiply(33, dtype), 4), 33, 4, dtype)
 
 
-@pytest.mark.parametrize("chunks,comm,compute", [(1, 1, 1), (3, 2, 3), (5, 1, 4)])
-def test_schedules(backend, chunks, comm, compute):
-    schedule = direct.Schedule(chunks, comm, compute)
+@pytest.mark.parametrize("compute,chunks,comm,size", [
+    (1, 1, 1, None), (3, 3, 2, None), (4, 5, 3, None), (2, 2, 1, (12, 16)), (2, 2, 1, (16, 8))])
+def test_schedules(backend, compute, chunks, comm, size):
+    schedule = direct.Schedule(compute, chunks, comm, size=size)
     check(run(lambda: multiply(50, schedule=schedule, with_gathered=True), 3), 50, 3)
 
 
 def test_200_seeds(backend):
     """Any schedule with late remote writes and minimal residency gives the same bits."""
-    schedule = direct.Schedule(chunks=2, comm=1, compute=1)
+    schedule = direct.Schedule(compute=1)
     first = None
     for seed in range(200):
         results = run(lambda: multiply(7, schedule=schedule, calls=2), 2, seed=seed, delay=True,
-                      residency=schedule.instances)
+                      residency=2)
         text = b"".join(c.tobytes() for calls in results for c, _ in calls)
         first = first or text
         assert text == first, f"seed {seed} differs from seed 0"

@@ -1,9 +1,12 @@
 # SPDX-FileCopyrightText: The Tilery authors
 # SPDX-License-Identifier: Apache-2.0
-"""Overlapped matrix product and all-reduce: like gemm_rs, then the sums go to every rank.
+"""Overlapped matrix product and all-reduce.
 
-The last COMM instances add up this rank's rows chunk by chunk, in rank order, push each chunk
-to all peers at once, and take in the peers' chunks.
+One-shot: each rank sends its part of a tile to all others and adds up what it gets. Two-shot: like
+gemm_rs, then each rank sends the sums of its rows to all, and takes in those of the others, which
+for more than two ranks moves less.
+Partial sums travel in the type of `stage`, and are added in fp32 in the order of ranks, so that all
+ranks get the same bits.
 Every launch advances an epoch that each instance keeps in device memory, so that calls follow
 each other without a reset by the host. Staging is double buffered: a peer's slot is written in
 epoch e only after that peer has entered e - 1, that is, has finished e - 2 and its reads.
@@ -13,69 +16,107 @@ import tilery as ty
 import tilery.language as tl
 import tilery.language.device as dl
 
-from ..parts import add_products, await_products, enter, send_products
+from ..parts import add_parts, enter, known, place, product, send_part
 
 
 @ty.jit
-def gemm_ar(a, b, out, stage, result, entered, arrived, done, seen, epochs, M, N, K,
-            rows_per_rank, chunk_rows, capacity, result_capacity,
-            stride_am, stride_ak, stride_bk, stride_bn, stride_om, stride_on,
-            CHUNKS: tl.constexpr, COMM: tl.constexpr, FIRST: tl.constexpr,
-            BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-            ACC: tl.constexpr):
+def gemm_ar_one_shot(a, b, out, stage, entered, arrived, epochs, M, N, K, capacity,
+                     stride_am, stride_ak, stride_bk, stride_bn, stride_om, stride_on,
+                     KIND: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+                     BLOCK_K: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+                     GROUP_M: tl.constexpr, ACC: tl.constexpr):
     """out[M, N] = sum over ranks of a[M, K] @ b[K, N], on every rank.
 
-    Arguments as in gemm_rs, and: result: symmetric, out's type, [2, result_capacity >= ranks *
-    rows_per_rank * N]; done: [ranks, CHUNKS] signals.
+    Grid (instances,), all resident at once. Tiles are ROWS x COLUMNS, at most BLOCK_M x BLOCK_N,
+    which are powers of two. stage: symmetric, of KIND, [2, capacity >= ranks * M * N]; entered:
+    [ranks] signals; arrived: [ranks, tiles] signals; epochs: int64 [instances]; all start at 0.
     """
     pid = tl.program_id(0)
     rank = dl.rank()
     world = dl.num_ranks()
-    compute = tl.num_programs(0) - COMM
+    epoch = tl.load(epochs + pid) + 1
+    enter(entered, epoch)
+    slot = stage + (epoch % 2) * capacity
+    tiles_m = tl.cdiv(M, ROWS)
+    tiles_n = tl.cdiv(N, COLUMNS)
+    tiles = tiles_m * tiles_n
+    whole = M.to(tl.int64) * N
+    for tile in range(pid, tiles, tl.num_programs(0)):
+        tile_m, tile_n = place(tile, tiles_m, tiles_n, GROUP_M)
+        rows = tile_m.to(tl.int64) * ROWS + tl.arange(0, BLOCK_M)
+        cols = tile_n.to(tl.int64) * COLUMNS + tl.arange(0, BLOCK_N)
+        row_known = known(rows, M, ROWS, BLOCK_M)
+        col_known = known(cols, N, COLUMNS, BLOCK_N)
+        acc = product(a, b, rows, cols, row_known, col_known, 0, K, K, stride_am, stride_ak,
+                      stride_bk, stride_bn, BLOCK_M, BLOCK_N, BLOCK_K, ACC)
+        inside = row_known[:, None] & col_known[None, :]
+        at = rows[:, None] * N + cols[None, :]
+        for step in range(1, world):
+            send_part(acc, slot, at, inside, (rank + step) % world, whole, entered, arrived, tile,
+                      tiles, epoch)
+        total = add_parts(acc, slot, at, inside, whole, arrived, tile, tiles, epoch, KIND, ACC)
+        tl.store(out + rows[:, None] * stride_om + cols[None, :] * stride_on, total, mask=inside)
+    tl.store(epochs + pid, epoch)
+
+
+@ty.jit
+def gemm_ar_two_shot(a, b, out, stage, result, entered, arrived, done, epochs, M, N, K,
+                     rows_per_rank, capacity, result_capacity,
+                     stride_am, stride_ak, stride_bk, stride_bn, stride_om, stride_on,
+                     KIND: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+                     BLOCK_K: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+                     GROUP_M: tl.constexpr, ACC: tl.constexpr):
+    """out[M, N] = sum over ranks of a[M, K] @ b[K, N], on every rank.
+
+    Rank r adds up rows r * rows_per_rank up to the next rank's or M; tiles are counted within the
+    rows of each rank, and walked as in gemm_rs. stage: symmetric, of KIND, [2, capacity >= ranks *
+    rows_per_rank * N]; result: likewise; done: [ranks, tiles] signals; the rest as in the one-shot
+    form.
+    """
+    pid = tl.program_id(0)
+    rank = dl.rank()
+    world = dl.num_ranks()
     epoch = tl.load(epochs + pid) + 1
     enter(entered, epoch)
     slot = stage + (epoch % 2) * capacity
     sums = result + (epoch % 2) * result_capacity
-    shard = rows_per_rank.to(tl.int64) * N
-    tiles_m = tl.cdiv(chunk_rows, BLOCK_M)
-    tiles_chunk = tiles_m * tl.cdiv(N, BLOCK_N)
-    if pid < compute:
-        send_products(a, b, slot, entered, arrived, epoch, pid, compute, M, N, K, rows_per_rank,
-                      chunk_rows, stride_am, stride_ak, stride_bk, stride_bn, CHUNKS, FIRST,
-                      BLOCK_M, BLOCK_N, BLOCK_K, ACC)
-    else:
-        first = rank.to(tl.int64) * rows_per_rank
-        own = tl.minimum(M - first, rows_per_rank)
-        for chunk in range(pid - compute, CHUNKS, COMM):
-            await_products(arrived, seen, chunk, tiles_chunk, CHUNKS)
-            begin = tl.minimum(chunk * chunk_rows, rows_per_rank).to(tl.int64)
-            row_end = tl.minimum((chunk + 1) * chunk_rows, own)
-            for inside in range(0, tiles_chunk):
-                rows = begin + inside % tiles_m * BLOCK_M + tl.arange(0, BLOCK_M)
-                cols = inside // tiles_m * BLOCK_N + tl.arange(0, BLOCK_N).to(tl.int64)
-                mask = (rows[:, None] < row_end) & (cols[None, :] < N)
-                acc = add_products(slot, rows[:, None] * N + cols[None, :], mask, shard, ACC,
-                                   BLOCK_M, BLOCK_N)
-                tl.store(sums + (first + rows)[:, None] * N + cols[None, :], acc, mask=mask)
-            mine = sums + (first + begin) * N
-            count = tl.maximum(row_end - begin, 0) * N
+    whole = rows_per_rank.to(tl.int64) * N
+    tiles_m = tl.cdiv(rows_per_rank, ROWS)
+    tiles_n = tl.cdiv(N, COLUMNS)
+    tiles = tiles_m * tiles_n
+    for item in range(pid, world * tiles, tl.num_programs(0)):
+        tile = item % tiles
+        owner = (rank + 1 + item // tiles) % world
+        tile_m, tile_n = place(tile, tiles_m, tiles_n, GROUP_M)
+        first = owner.to(tl.int64) * rows_per_rank
+        rows = first + tile_m.to(tl.int64) * ROWS + tl.arange(0, BLOCK_M)
+        cols = tile_n.to(tl.int64) * COLUMNS + tl.arange(0, BLOCK_N)
+        row_known = known(rows, M, ROWS, BLOCK_M)
+        col_known = known(cols, N, COLUMNS, BLOCK_N)
+        acc = product(a, b, rows, cols, row_known, col_known, 0, K, K, stride_am, stride_ak,
+                      stride_bk, stride_bn, BLOCK_M, BLOCK_N, BLOCK_K, ACC)
+        inside = (row_known & (rows < first + rows_per_rank))[:, None] & col_known[None, :]
+        at = (rows - first)[:, None] * N + cols[None, :]
+        if owner != rank:
+            send_part(acc, slot, at, inside, owner, whole, entered, arrived, tile, tiles, epoch)
+        else:
+            total = add_parts(acc, slot, at, inside, whole, arrived, tile, tiles, epoch, KIND, ACC)
+            tl.store(out + rows[:, None] * stride_om + cols[None, :] * stride_on, total, mask=inside)
             for step in range(1, world):
-                peer = (rank + step) % world
-                dl.wait(entered + peer, waitValue=epoch - 1, cmp="ge")
-                dl.put_signal(mine, mine, count, peer, done + rank * CHUNKS + chunk, epoch, "set")
-            dl.notify(done + rank * CHUNKS + chunk, rank, signal=epoch, sig_op="set")
-        for item in range(pid - compute, world * CHUNKS, COMM):
-            owner = (rank - item // CHUNKS + world) % world
-            chunk = item % CHUNKS
-            dl.wait(done + owner * CHUNKS + chunk, waitValue=epoch, cmp="ge")
-            begin = owner.to(tl.int64) * rows_per_rank
-            row_end = tl.minimum(begin + tl.minimum((chunk + 1) * chunk_rows, rows_per_rank), M)
-            for inside in range(0, tiles_chunk):
-                rows = begin + chunk * chunk_rows + inside % tiles_m * BLOCK_M
-                rows = rows + tl.arange(0, BLOCK_M)
-                cols = inside // tiles_m * BLOCK_N + tl.arange(0, BLOCK_N).to(tl.int64)
-                mask = (rows[:, None] < row_end) & (cols[None, :] < N)
-                value = tl.load(sums + rows[:, None] * N + cols[None, :], mask=mask, other=0)
-                tl.store(out + rows[:, None] * stride_om + cols[None, :] * stride_on, value,
-                         mask=mask)
+                send_part(total, sums, at, inside, (rank + step) % world, whole, entered, done, tile,
+                          tiles, epoch)
+    # What the others have added up, in the order in which they do.
+    for item in range(pid, (world - 1) * tiles, tl.num_programs(0)):
+        tile = item % tiles
+        owner = (rank + 1 + item // tiles) % world
+        tile_m, tile_n = place(tile, tiles_m, tiles_n, GROUP_M)
+        first = owner.to(tl.int64) * rows_per_rank
+        rows = first + tile_m.to(tl.int64) * ROWS + tl.arange(0, BLOCK_M)
+        cols = tile_n.to(tl.int64) * COLUMNS + tl.arange(0, BLOCK_N)
+        row_known = known(rows, M, ROWS, BLOCK_M) & (rows < first + rows_per_rank)
+        inside = row_known[:, None] & known(cols, N, COLUMNS, BLOCK_N)[None, :]
+        dl.wait(done + owner * tiles + tile, waitValue=epoch, cmp="ge")
+        theirs = sums + owner.to(tl.int64) * whole
+        value = tl.load(theirs + (rows - first)[:, None] * N + cols[None, :], mask=inside, other=0)
+        tl.store(out + rows[:, None] * stride_om + cols[None, :] * stride_on, value, mask=inside)
     tl.store(epochs + pid, epoch)

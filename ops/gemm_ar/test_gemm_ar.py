@@ -24,10 +24,9 @@ def output_type(dtype):
 def multiply(m, dtype="fp32", schedule=None, calls=1):
     schedule = schedule or direct.Schedule()
     world, rank = ty.num_ranks(), ty.rank()
-    rows = max(1, ty.cdiv(m, world))
-    partial = np.int32 if dtype == "int8" else np.float32
-    ws = direct.Workspace(partial, rows * N, schedule.instances, slots=schedule.chunks,
-                          second=output_type(dtype))
+    rows = m if schedule.form == "one_shot" else max(1, ty.cdiv(m, world))
+    ws = direct.Workspace(output_type(dtype), rows * N, schedule.compute,
+                          slots=schedule.tiles(m, N))
     results = []
     for call in range(calls):
         out = np.zeros((m, N), output_type(dtype))
@@ -40,39 +39,46 @@ def check(results, m, world, dtype="fp32"):
     for calls in results:
         for call, out in enumerate(calls):
             pairs = [inputs(rank, m, dtype, call) for rank in range(world)]
-            whole = sum(a.astype(np.float64) @ b.astype(np.float64) for a, b in pairs)
-            assert_close(out, whole, depth=K * world)
+            parts = [a.astype(np.float64) @ b.astype(np.float64) for a, b in pairs]
+            assert_close(out, sum(parts), depth=K * world, addends=parts)
             np.testing.assert_array_equal(out, results[0][call])
 
 
+FORMS = ["one_shot", "two_shot"]
+
+
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("ranks", RANKS + [6])
 @pytest.mark.parametrize("m", [1, 17, 32, 100])
-def test_sizes(backend, ranks, m):
-    check(run(lambda: multiply(m), ranks), m, ranks)
+def test_sizes(backend, ranks, m, form):
+    check(run(lambda: multiply(m, schedule=direct.Schedule(form=form)), ranks), m, ranks)
 
 
 def test_997_rows_on_3_ranks(backend):
-    schedule = direct.Schedule(chunks=4, compute=2, tile=(64, 32, 32))
+    schedule = direct.Schedule(tile=(64, 32, 32))
     check(run(lambda: multiply(997, schedule=schedule), 3), 997, 3)
 
 
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("dtype", ["fp16", "bf16", "int8"])
-def test_types(backend, dtype):
-    check(run(lambda: multiply(33, dtype), 4), 33, 4, dtype)
+def test_types(backend, dtype, form):
+    check(run(lambda: multiply(33, dtype, direct.Schedule(form=form)), 4), 33, 4, dtype)
 
 
-@pytest.mark.parametrize("chunks,comm,compute,first", [(1, 1, 1, 0), (3, 2, 3, 1), (5, 1, 4, 2)])
-def test_schedules(backend, chunks, comm, compute, first):
-    schedule = direct.Schedule(chunks, comm, compute, first)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("compute,size", [(1, None), (3, None), (4, (12, 16)), (2, (16, 8))])
+def test_schedules(backend, compute, size, form):
+    schedule = direct.Schedule(compute, size=size, form=form)
     check(run(lambda: multiply(50, schedule=schedule), 3), 50, 3)
 
 
-def test_200_seeds(backend):
-    schedule = direct.Schedule(chunks=2, comm=1, compute=1)
+@pytest.mark.parametrize("form", FORMS)
+def test_200_seeds(backend, form):
+    schedule = direct.Schedule(compute=1, form=form)
     first = None
     for seed in range(200):
         results = run(lambda: multiply(7, schedule=schedule, calls=2), 2, seed=seed, delay=True,
-                      residency=schedule.instances)
+                      residency=1)
         text = b"".join(c.tobytes() for calls in results for c in calls)
         first = first or text
         assert text == first, f"seed {seed} differs from seed 0"

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Overlapped matrix product and reduce-scatter: tiles go to their owner as they are finished.
 
-The last COMM instances add up what all ranks computed for this rank's rows, chunk by chunk, in
-rank order; the others compute tiles and store them in the owner's memory, those for peers
-first.
+Instances share the tiles of the whole product. They begin with those of the next rank's rows and
+end with the own ones, to which they add what the others have sent by then. Partial sums travel in
+the type of `stage`, and are added in fp32 in the order of ranks.
 Every launch advances an epoch that each instance keeps in device memory, so that calls follow
 each other without a reset by the host. Staging is double buffered: a peer's slot is written in
 epoch e only after that peer has entered e - 1, that is, has finished e - 2 and its reads.
@@ -14,50 +14,68 @@ import tilery as ty
 import tilery.language as tl
 import tilery.language.device as dl
 
-from ..parts import add_products, await_products, enter, send_products
+from ..parts import add_parts, enter, known, place, product, send_part
 
 
 @ty.jit
-def gemm_rs(a, b, out, stage, entered, arrived, seen, epochs, M, N, K, rows_per_rank, chunk_rows,
-            capacity, stride_am, stride_ak, stride_bk, stride_bn, stride_om, stride_on,
-            CHUNKS: tl.constexpr, COMM: tl.constexpr, FIRST: tl.constexpr,
-            BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-            ACC: tl.constexpr):
+def gemm_rs(a, b, out, stage, entered, arrived, epochs, M, N, K, rows_per_rank, capacity,
+            stride_am, stride_ak, stride_bk, stride_bn, stride_om, stride_on,
+            SHARED: tl.constexpr, KIND: tl.constexpr, BLOCK_M: tl.constexpr,
+            BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, ROWS: tl.constexpr,
+            COLUMNS: tl.constexpr, GROUP_M: tl.constexpr, ACC: tl.constexpr):
     """out = rows of this rank of the sum over ranks of a[M, K] @ b[K, N].
 
-    Grid (computing instances + COMM,), all resident at once. Rank r owns rows r * rows_per_rank
-    up to the next rank's or M, in CHUNKS chunks of chunk_rows. FIRST: tiles are computed for rank
-    + FIRST first (0: the own ones first). stage: symmetric, [2, capacity >= ranks *
-    rows_per_rank * N]; entered: [ranks] signals; arrived: [ranks, CHUNKS] signals that count
-    tiles; seen: int64 [ranks, CHUNKS], what this rank has used of them; epochs: int64
-    [instances]; all start at 0.
+    Grid (instances,), all resident at once. Rank r owns rows r * rows_per_rank up to the next
+    rank's or M. Tiles are ROWS x COLUMNS, at most BLOCK_M x BLOCK_N, which are powers of two, and
+    are counted within the rows of each rank; with SHARED, where a rank has fewer rows than a tile,
+    within all rows. stage: symmetric, of KIND, [2, capacity >= ranks * rows_per_rank * N];
+    entered: [ranks] signals; arrived: [ranks, tiles] signals; epochs: int64 [instances]; all start
+    at 0.
+
+    No instance waits for a tile that another may send only after it has waited itself: what goes to
+    others comes before what they are needed for, in the whole walk, and with SHARED in each tile of
+    a walk that is the same on all ranks.
     """
     pid = tl.program_id(0)
     rank = dl.rank()
-    compute = tl.num_programs(0) - COMM
+    world = dl.num_ranks()
     epoch = tl.load(epochs + pid) + 1
     enter(entered, epoch)
     slot = stage + (epoch % 2) * capacity
-    shard = rows_per_rank.to(tl.int64) * N
-    tiles_m = tl.cdiv(chunk_rows, BLOCK_M)
-    tiles_chunk = tiles_m * tl.cdiv(N, BLOCK_N)
-    if pid < compute:
-        send_products(a, b, slot, entered, arrived, epoch, pid, compute, M, N, K, rows_per_rank,
-                      chunk_rows, stride_am, stride_ak, stride_bk, stride_bn, CHUNKS, FIRST,
-                      BLOCK_M, BLOCK_N, BLOCK_K, ACC)
-    else:
-        first = rank.to(tl.int64) * rows_per_rank
-        own = tl.minimum(M - first, rows_per_rank)
-        for chunk in range(pid - compute, CHUNKS, COMM):
-            await_products(arrived, seen, chunk, tiles_chunk, CHUNKS)
-            row_end = tl.minimum((chunk + 1) * chunk_rows, own)
-            for inside in range(0, tiles_chunk):
-                rows = chunk * chunk_rows + inside % tiles_m * BLOCK_M + tl.arange(0, BLOCK_M)
-                rows = rows.to(tl.int64)
-                cols = inside // tiles_m * BLOCK_N + tl.arange(0, BLOCK_N).to(tl.int64)
-                mask = (rows[:, None] < row_end) & (cols[None, :] < N)
-                acc = add_products(slot, rows[:, None] * N + cols[None, :], mask, shard, ACC,
-                                   BLOCK_M, BLOCK_N)
-                tl.store(out + rows[:, None] * stride_om + cols[None, :] * stride_on, acc,
-                         mask=mask)
+    whole = rows_per_rank.to(tl.int64) * N
+    end = M if SHARED else rows_per_rank
+    tiles_m = tl.cdiv(end, ROWS)
+    tiles_n = tl.cdiv(N, COLUMNS)
+    tiles = tiles_m * tiles_n
+    for item in range(pid, tiles if SHARED else world * tiles, tl.num_programs(0)):
+        tile = item % tiles
+        owner = rank if SHARED else (rank + 1 + item // tiles) % world
+        tile_m, tile_n = place(tile, tiles_m, tiles_n, GROUP_M)
+        first = owner.to(tl.int64) * rows_per_rank
+        rows = tile_m.to(tl.int64) * ROWS + tl.arange(0, BLOCK_M)
+        if not SHARED:
+            rows += first
+        cols = tile_n.to(tl.int64) * COLUMNS + tl.arange(0, BLOCK_N)
+        row_known = known(rows, M, ROWS, BLOCK_M)
+        col_known = known(cols, N, COLUMNS, BLOCK_N)
+        acc = product(a, b, rows, cols, row_known, col_known, 0, K, K, stride_am, stride_ak,
+                      stride_bk, stride_bn, BLOCK_M, BLOCK_N, BLOCK_K, ACC)
+        inside = row_known[:, None] & col_known[None, :]
+        if SHARED:
+            for step in range(1, world):
+                peer = (rank + step) % world
+                begin = peer.to(tl.int64) * rows_per_rank
+                theirs = inside & ((rows >= begin) & (rows < begin + rows_per_rank))[:, None]
+                send_part(acc, slot, (rows - begin)[:, None] * N + cols[None, :], theirs, peer, whole,
+                          entered, arrived, tile, tiles, epoch)
+        elif owner != rank:
+            theirs = inside & (rows < first + rows_per_rank)[:, None]
+            send_part(acc, slot, (rows - first)[:, None] * N + cols[None, :], theirs, owner, whole,
+                      entered, arrived, tile, tiles, epoch)
+        if owner == rank:
+            own = inside & ((rows >= first) & (rows < first + rows_per_rank))[:, None]
+            total = add_parts(acc, slot, (rows - first)[:, None] * N + cols[None, :], own, whole,
+                              arrived, tile, tiles, epoch, KIND, ACC)
+            tl.store(out + (rows - first)[:, None] * stride_om + cols[None, :] * stride_on, total,
+                     mask=own)
     tl.store(epochs + pid, epoch)

@@ -21,12 +21,12 @@ def output_type(dtype):
     return np.dtype(np.int32) if dtype == "int8" else numpy_type(dtype)
 
 
-def multiply(m, dtype="fp32", schedule=None, calls=1):
+def multiply(m, dtype="fp32", schedule=None, calls=1, partials=None):
     schedule = schedule or direct.Schedule()
     world, rank = ty.num_ranks(), ty.rank()
     rows = max(1, ty.cdiv(m, world))
-    partial = np.int32 if dtype == "int8" else np.float32
-    ws = direct.Workspace(partial, rows * N, schedule.instances, slots=schedule.chunks)
+    ws = direct.Workspace(output_type(partials or dtype), rows * N, schedule.compute,
+                          slots=schedule.tiles(m, N))
     own, results = direct.rows_of(m, rank, world), []
     for call in range(calls):
         out = np.zeros((own.stop - own.start, N), output_type(dtype))
@@ -35,16 +35,16 @@ def multiply(m, dtype="fp32", schedule=None, calls=1):
     return results
 
 
-def expected(m, world, dtype="fp32", call=0):
+def parts(m, world, dtype="fp32", call=0):
     pairs = [inputs(rank, m, dtype, call) for rank in range(world)]
-    return sum(a.astype(np.float64) @ b.astype(np.float64) for a, b in pairs)
+    return [a.astype(np.float64) @ b.astype(np.float64) for a, b in pairs]
 
 
-def check(results, m, world, dtype="fp32"):
+def check(results, m, world, dtype="fp32", partials=None):
     for rank, calls in enumerate(results):
         for call, out in enumerate(calls):
-            whole = expected(m, world, dtype, call)[direct.rows_of(m, rank, world)]
-            assert_close(out, whole, depth=K * world)
+            own = [part[direct.rows_of(m, rank, world)] for part in parts(m, world, dtype, call)]
+            assert_close(out, sum(own), depth=K * world, addends=() if partials else own)
 
 
 @pytest.mark.parametrize("ranks", RANKS + [6])
@@ -54,19 +54,21 @@ def test_sizes(backend, ranks, m):
 
 
 def test_997_rows_on_3_ranks(backend):
-    schedule = direct.Schedule(chunks=4, compute=2, tile=(64, 32, 32))
+    schedule = direct.Schedule(tile=(64, 32, 32))
     check(run(lambda: multiply(997, schedule=schedule), 3), 997, 3)
 
 
 @pytest.mark.parametrize("dtype", ["fp16", "bf16", "int8"])
 def test_types(backend, dtype):
-    """Case 42: every type; partial sums travel in float32 (case 53)."""
+    """Case 42: every type; sums are made in float32 (case 53), whatever partial sums travel in."""
     check(run(lambda: multiply(33, dtype), 4), 33, 4, dtype)
+    if dtype != "int8":
+        check(run(lambda: multiply(33, dtype, partials="fp32"), 4), 33, 4, dtype, "fp32")
 
 
-@pytest.mark.parametrize("chunks,comm,compute,first", [(1, 1, 1, 0), (3, 2, 3, 1), (5, 1, 4, 2)])
-def test_schedules(backend, chunks, comm, compute, first):
-    schedule = direct.Schedule(chunks, comm, compute, first)
+@pytest.mark.parametrize("compute,size", [(1, None), (3, None), (4, (12, 16)), (2, (16, 8))])
+def test_schedules(backend, compute, size):
+    schedule = direct.Schedule(compute, size=size)
     check(run(lambda: multiply(50, schedule=schedule), 3), 50, 3)
 
 
@@ -76,22 +78,23 @@ def test_scatter_of_columns(backend):
         rank, world = ty.rank(), ty.num_ranks()
         schedule = direct.Schedule()
         columns = ty.cdiv(N, world)
-        ws = direct.Workspace(np.float32, columns * 30, schedule.instances, slots=schedule.chunks)
+        ws = direct.Workspace(np.float32, columns * 30, schedule.compute,
+                              slots=schedule.tiles(N, 30))
         a, b = inputs(rank, 30, "fp32")
         own = direct.rows_of(N, rank, world)
         out = np.zeros((30, own.stop - own.start), np.float32)
         direct.gemm_rs(ws, b.T, a.T, out.T, schedule)
         return out
     for rank, out in enumerate(run(body, 4)):
-        assert_close(out, expected(30, 4)[:, direct.rows_of(N, rank, 4)], depth=4 * K)
+        assert_close(out, sum(parts(30, 4))[:, direct.rows_of(N, rank, 4)], depth=4 * K)
 
 
 def test_200_seeds(backend):
-    schedule = direct.Schedule(chunks=2, comm=1, compute=1)
+    schedule = direct.Schedule(compute=1)
     first = None
     for seed in range(200):
         results = run(lambda: multiply(7, schedule=schedule, calls=2), 2, seed=seed, delay=True,
-                      residency=schedule.instances)
+                      residency=1)
         text = b"".join(c.tobytes() for calls in results for c in calls)
         first = first or text
         assert text == first, f"seed {seed} differs from seed 0"

@@ -5,16 +5,7 @@
 import tilery as ty
 import tilery.language as tl
 
-
-@ty.jit
-def place(tile, tiles_m, tiles_n, GROUP_M: tl.constexpr):
-    """(row, column) of a tile of one product. Tiles are walked in groups of GROUP_M rows, so that
-    operands stay in the cache."""
-    group = tile // (GROUP_M * tiles_n)
-    first_m = group * GROUP_M
-    group_rows = tl.minimum(tiles_m - first_m, GROUP_M)
-    inside = tile % (GROUP_M * tiles_n)
-    return first_m + inside % group_rows, inside // group_rows
+from ..parts import known, place, product
 
 
 @ty.jit
@@ -89,7 +80,6 @@ def matmul(a, b, c, bias, residual, scale_a, scale_b, partials, arrived, M, N, K
     work = all_tiles
     if SPLIT:
         work *= parts
-    depth = tl.arange(0, BLOCK_K).to(tl.int64)
     for item in range(tl.program_id(0), work, tl.num_programs(0)):
         tile = item
         first_k = 0
@@ -113,22 +103,10 @@ def matmul(a, b, c, bias, residual, scale_a, scale_b, partials, arrived, M, N, K
         tile_m, tile_n = place(in_batch, tiles_m, tiles_n, GROUP_M)
         rows = tile_m.to(tl.int64) * ROWS + tl.arange(0, BLOCK_M)
         cols = tile_n.to(tl.int64) * COLUMNS + tl.arange(0, BLOCK_N)
-        row_known = rows < M
-        if ROWS < BLOCK_M:
-            row_known = row_known & (tl.arange(0, BLOCK_M) < ROWS)
-        col_known = cols < N
-        if COLUMNS < BLOCK_N:
-            col_known = col_known & (tl.arange(0, BLOCK_N) < COLUMNS)
-        a_tile = a_base + rows[:, None] * stride_am + (first_k + depth)[None, :] * stride_ak
-        b_tile = b_base + (first_k + depth)[:, None] * stride_bk + cols[None, :] * stride_bn
-        acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=ACC)
-        for k in range(first_k, end_k, BLOCK_K):
-            left = tl.load(a_tile, mask=row_known[:, None] & (k + depth[None, :] < K), other=0)
-            right = tl.load(b_tile, mask=(k + depth[:, None] < K) & col_known[None, :], other=0)
-            acc = tl.dot(left, right, acc, input_precision="ieee")
-            a_tile += BLOCK_K * stride_ak
-            b_tile += BLOCK_K * stride_bk
-
+        row_known = known(rows, M, ROWS, BLOCK_M)
+        col_known = known(cols, N, COLUMNS, BLOCK_N)
+        acc = product(a_base, b_base, rows, cols, row_known, col_known, first_k, end_k, K,
+                      stride_am, stride_ak, stride_bk, stride_bn, BLOCK_M, BLOCK_N, BLOCK_K, ACC)
         finished = True
         if SPLIT:
             acc, finished = gather(acc, partials, arrived, tile, part, parts, ROWS, COLUMNS,

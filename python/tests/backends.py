@@ -89,8 +89,11 @@ def random_array(rng, shape, name: str = "fp32", scale: float = 1.0) -> np.ndarr
 _EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 
-def assert_close(actual, expected64, *, depth: int = 1, ulps: float = 2.0) -> None:
+def assert_close(actual, expected64, *, depth: int = 1, ulps: float = 2.0, addends=()) -> None:
     """`actual` against a float64 reference.
+
+    addends: what is added up after each has been rounded to the type of `actual`, which adds half a
+    unit of each to the bound.
 
     float32 within 1e-5 relative; halves within `ulps` units of the correctly rounded value; for
     sums of `depth` products the bound grows with sqrt(depth) of the float32 rounding error.
@@ -106,6 +109,8 @@ def assert_close(actual, expected64, *, depth: int = 1, ulps: float = 2.0) -> No
     bound = (1e-5 if name == "float32" else 1e-13 if name == "float64"
              else ulps * _EPSILON[name]) * scale
     bound = bound + (accumulate * scale if depth > 1 and name != "float64" else 0)
+    for addend in addends:
+        bound = bound + _EPSILON[name] / 2 * np.abs(addend)
     with np.errstate(invalid="ignore"):
         wrong = ~((np.abs(wide - expected64) <= bound) | (wide == expected64) |
                   (np.isnan(wide) & np.isnan(expected64)))
