@@ -22,11 +22,16 @@ struct Gate {
 
 struct tilery_world {
   std::unique_ptr<tilery::rt::World> world;
+  /// Another one for each handle of this process: addresses come back.
+  const uint64_t serial = ++lastSerial;
   std::string description;
   std::string summary;
   std::shared_ptr<tilery::capi::Gate> gate = std::make_shared<tilery::capi::Gate>();
   /// Of the whole world, for a team: its calls in flight are the world's as well.
   std::shared_ptr<tilery::capi::Gate> wholeGate = nullptr;
+
+private:
+  static inline std::atomic<uint64_t> lastSerial = 0;
 };
 
 struct tilery_group {

@@ -18,6 +18,7 @@ public:
   static Options parse(const std::string &op, const char *json,
                        const std::vector<std::pair<std::string, std::string>> &known);
 
+  bool has(const std::string &name) const { return values.contains(name); }
   int64_t integer(const std::string &name) const;
   double real(const std::string &name) const;
   bool flag(const std::string &name) const;

@@ -1,24 +1,54 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
-// What the hosts of ag_gemm, gemm_rs and gemm_ar share: checks, schedule, workspace, launch.
+// What the hosts of ag_gemm, gemm_rs and gemm_ar share: tiles, instances, workspace, launch.
 #pragma once
 
 #include "ops/kernels.h"
+#include "ops/launch_options.h"
+#include "ops/matmul/plan.h"
 #include "ops/registry.h"
-#include "ops/schedule.h"
 #include "ops/workspace.h"
 
 namespace tilery::ops {
 
-/// An overlapped product over all ranks with M rows in all.
-struct Overlapped {
-  /// stageWidth: elements of a staged row, of type stageType; resultWidth likewise, 0: none.
-  Overlapped(Call &call, int64_t m, int64_t n, int64_t k, int32_t dtype, tilery_dtype stageType,
-             int64_t stageWidth, int32_t resultType = TILERY_FP32, int64_t resultWidth = 0);
+/// The rows of `m` that one rank owns: as many on each, until none are left.
+struct Shards {
+  int64_t rows;
+  Shards(int64_t m, int ranks) : rows(ceilDiv(m, ranks)) {}
+  int64_t own(int64_t m, int rank) const {
+    return std::min(rows, std::max<int64_t>(0, m - rank * rows));
+  }
+};
 
-  template <typename... Args> void launch(const Args &...args) {
+/// Tiles of products of which ranks hold parts of K are chosen for this K: they must be the same on all
+/// ranks, and K need not.
+constexpr int64_t partialDepth = 4096;
+
+/// The type that partial sums travel in, by option 'partials': that of the result, as if a reduction
+/// followed the product, or that of the accumulator.
+tilery_dtype partialType(const Call &call, int32_t result, int32_t operand);
+
+/// A product whose tiles program instances that are all resident share, while they communicate.
+class Overlapped {
+public:
+  /// a @ b is what this rank computes; `depth` is the K to choose tiles for.
+  Overlapped(Call &call, const Matrix &a, const Matrix &b, int64_t depth);
+
+  /// Collective: the workspace of form `form`, once all ranks agree on these values too.
+  Workspace &agree(const std::string &form, WorkspaceNeed need,
+                   std::vector<std::pair<const char *, int64_t>> values);
+
+  /// Tiles of a product of `rows` rows.
+  int64_t tiles(int64_t rows) const {
+    return ceilDiv(rows, plan.rows) * ceilDiv(columns, plan.columns);
+  }
+
+  /// Launches ops/<op>/<op>.py's `function`; a failure makes the workspace unusable.
+  template <typename... Args>
+  void launch(const char *function, int64_t instances, const Args &...args) {
+    Launch how{.x = instances, .options = launchOptions(device, plan.warps, plan.stages)};
     try {
-      kernel(call.op, call.op).launch(call.world(), {schedule.instances()}, args...);
+      kernel(call.op, function).launchOn(call.worldOrNull(), how, args...);
     } catch (...) {
       discardWorkspace(call.world(), key);
       throw;
@@ -26,11 +56,17 @@ struct Overlapped {
   }
 
   Call &call;
-  int64_t m, n, k;
-  Schedule schedule;
-  Shards shards;
+  tilery_device_properties device;
+  MatmulPlan plan;
+  int64_t instances; ///< that can be resident on this rank
+
+private:
+  int64_t columns;
   std::string key;
-  Workspace *ws = nullptr;
 };
+
+/// Options of the tiles, with the operator's own.
+std::vector<std::pair<std::string, std::string>>
+overlappedOptions(std::vector<std::pair<std::string, std::string>> own);
 
 } // namespace tilery::ops

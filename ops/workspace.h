@@ -22,7 +22,7 @@ struct WorkspaceNeed {
 /// Views into one symmetric allocation.
 class Workspace {
 public:
-  Memory epochs, seen, entered, ready, done;
+  Memory epochs, entered, ready, done;
   /// Both staging buffers together; `capacity` elements of `dtype` each.
   Memory stage(tilery_dtype dtype) const { return buffer(stageData, stageBytes, dtype); }
   Memory result(tilery_dtype dtype) const { return buffer(resultData, resultBytes, dtype); }
@@ -37,12 +37,11 @@ private:
     return {data, dtype, 2 * bytes, true};
   }
   void allocate(World &world, const WorkspaceNeed &need);
-  bool serves(World &world, const WorkspaceNeed &need) const;
+  bool serves(const WorkspaceNeed &need) const;
 
   char *base = nullptr;
-  int64_t bytes = 0, stageBytes = 0, resultBytes = 0;
+  int64_t slots = 0, stageBytes = 0, resultBytes = 0;
   char *stageData = nullptr, *resultData = nullptr;
-  uint64_t cookie[2] = {0, 0};
 };
 
 /// The workspace of `need.key` in this world, made or grown when needed. Collective; all ranks

@@ -101,6 +101,11 @@ TILERY_API void tilery_group_destroy(tilery_group *group);
 
 TILERY_API int32_t tilery_world_rank(const tilery_world *world);
 TILERY_API int32_t tilery_world_size(const tilery_world *world);
+/* A number that no other world or team of this process has or had: what is kept for a world is found
+ * by it, since handles come back. */
+TILERY_API uint64_t tilery_world_serial(const tilery_world *world);
+/* How many ranks of the world compute on this rank's device, itself included. */
+TILERY_API int32_t tilery_world_device_ranks(const tilery_world *world);
 /* Collective. Idempotent; never waits for a peer that is gone. Frees the handle. */
 TILERY_API tilery_status tilery_world_finalize(tilery_world *world);
 /* The two halves of tilery_world_finalize, for callers whose threads or views of symmetric memory

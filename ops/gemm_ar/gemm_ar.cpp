@@ -5,6 +5,13 @@
 
 namespace tilery::ops {
 
+// Both forms move the same between two ranks, and one way takes less time than two.
+static bool chooseOneShot(const Call &call, int ranks, int64_t bytes) {
+  constexpr int64_t small = 256 << 10;
+  int form = call.options.choice("form", {"auto", "one_shot", "two_shot"});
+  return form == 0 ? ranks <= 2 || bytes <= small : form == 1;
+}
+
 static void run(Call &call) {
   const tilery_tensor &a = call.tensor(0), &b = call.tensor(1), &out = call.tensor(2);
   for (size_t i = 0; i < 3; ++i)
@@ -20,23 +27,43 @@ static void run(Call &call) {
               dtypeName(a.dtype) + " is " + dtypeName(accumulator(a.dtype)));
   if (m == 0 || n == 0)
     return;
-  tilery_dtype partial = accumulator(a.dtype);
-  auto result = static_cast<tilery_dtype>(out.dtype);
-  Overlapped o(call, m, n, k, a.dtype, partial, n, out.dtype, n);
-  const Workspace &ws = *o.ws;
-  const Schedule &s = o.schedule;
-  o.launch(memory(a), memory(b), memory(out), ws.stage(partial), ws.result(result), ws.entered,
-           ws.ready, ws.done, ws.seen, ws.epochs, m, n, k, o.shards.rows, o.shards.chunkRows,
-           ws.stageCapacity(partial), ws.resultCapacity(result), stride(a, 0), stride(a, 1),
-           stride(b, 0), stride(b, 1), stride(out, 0), stride(out, 1), s.chunks, s.comm, s.first,
-           s.blockM, s.blockN, s.blockK, partial);
+  Overlapped o(call, {a.data, a.dtype, m, k, stride(a, 0), stride(a, 1)},
+               {b.data, b.dtype, k, n, stride(b, 0), stride(b, 1)}, partialDepth);
+  const MatmulPlan &p = o.plan;
+  tilery_dtype partial = partialType(call, out.dtype, a.dtype);
+  int ranks = call.world().size();
+  int64_t rows = Shards(m, ranks).rows, size = tilery_dtype_size(partial);
+  bool oneShot = chooseOneShot(call, ranks, m * n * size);
+  const Workspace &ws = o.agree(
+      oneShot ? "one_shot" : "two_shot",
+      {.key = dtypeName(partial),
+       .slots = o.tiles(oneShot ? m : rows),
+       .stageBytes = ranks * (oneShot ? m : rows) * n * size,
+       .resultBytes = oneShot ? 0 : ranks * rows * n * size},
+      {{"M", m},
+       {"N", n},
+       {"the element type", a.dtype},
+       {"the type of partial sums", partial},
+       {"rows of a tile", p.rows},
+       {"columns of a tile", p.columns}});
+  if (oneShot)
+    o.launch("gemm_ar_one_shot", o.instances, memory(a), memory(b), memory(out), ws.stage(partial),
+             ws.entered, ws.ready, ws.epochs, m, n, k, ws.stageCapacity(partial), stride(a, 0),
+             stride(a, 1), stride(b, 0), stride(b, 1), stride(out, 0), stride(out, 1), partial,
+             p.blockM, p.blockN, p.blockK, p.rows, p.columns, p.groupM, accumulator(a.dtype));
+  else
+    o.launch("gemm_ar_two_shot", o.instances, memory(a), memory(b), memory(out), ws.stage(partial),
+             ws.result(partial), ws.entered, ws.ready, ws.done, ws.epochs, m, n, k, rows,
+             ws.stageCapacity(partial), ws.resultCapacity(partial), stride(a, 0), stride(a, 1),
+             stride(b, 0), stride(b, 1), stride(out, 0), stride(out, 1), partial, p.blockM,
+             p.blockN, p.blockK, p.rows, p.columns, p.groupM, accumulator(a.dtype));
 }
 
 const Op &gemmArOp() {
   static const Op op{"gemm_ar",
                      "out = the sum of all ranks' a @ b, on every rank",
                      {"a", "b", "out"},
-                     scheduleOptions(),
+                     overlappedOptions({{"form", "\"auto\""}, {"partials", "\"out\""}}),
                      run,
                      /*communicates=*/true};
   return op;

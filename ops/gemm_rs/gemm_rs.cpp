@@ -5,14 +5,15 @@
 
 namespace tilery::ops {
 
-/// The same memory with its two dimensions exchanged.
-struct Transposable {
-  Transposable(const tilery_tensor &tensor, bool transposed)
-      : data(memory(tensor)), shape{tensor.shape[transposed], tensor.shape[!transposed]},
-        strides{stride(tensor, transposed), stride(tensor, !transposed)} {}
-  Memory data;
-  int64_t shape[2], strides[2];
-};
+/// The same memory, with its two dimensions exchanged when `transposed`.
+static Matrix matrix(const tilery_tensor &x, bool transposed) {
+  return {x.data,
+          x.dtype,
+          x.shape[transposed],
+          x.shape[!transposed],
+          stride(x, transposed),
+          stride(x, !transposed)};
+}
 
 static void run(Call &call) {
   for (size_t i = 0; i < 3; ++i)
@@ -25,40 +26,50 @@ static void run(Call &call) {
     call.fail("option 'scatter_dim' is " + std::to_string(dim) + ", needs 0 or 1");
   // Columns of a @ b are rows of b^T @ a^T.
   bool columns = dim == 1;
-  Transposable a(call.tensor(columns), columns), b(call.tensor(!columns), columns),
-      out(call.tensor(2), columns);
-  int64_t m = a.shape[0], k = a.shape[1], n = b.shape[1];
-  int32_t dtype = call.tensor(0).dtype, outType = call.tensor(2).dtype;
+  const tilery_tensor &left = call.tensor(columns), &right = call.tensor(!columns),
+                      &result = call.tensor(2);
+  Matrix a = matrix(left, columns), b = matrix(right, columns), out = matrix(result, columns);
+  int64_t m = a.rows, k = a.columns, n = b.columns;
   World &world = call.world();
-  Shards rows(m, world.size(), Schedule());
-  call.needDim(2, int(dim), rows.own(m, world.rank()), "this rank's part");
+  Shards shards(m, world.size());
+  call.needDim(2, int(dim), shards.own(m, world.rank()), "this rank's part");
   call.needDim(2, int(1 - dim), n, "as in the product");
-  if (isFloat(dtype) != isFloat(outType))
-    call.fail(std::string("'out' is ") + dtypeName(outType) + ", but the product of " +
-              dtypeName(dtype) + " is " + dtypeName(accumulator(dtype)));
+  if (isFloat(a.dtype) != isFloat(out.dtype))
+    call.fail(std::string("'out' is ") + dtypeName(out.dtype) + ", but the product of " +
+              dtypeName(a.dtype) + " is " + dtypeName(accumulator(a.dtype)));
   if (m == 0 || n == 0)
     return;
-  tilery_dtype partial = accumulator(dtype);
-  Overlapped o(call, m, n, k, dtype, partial, n);
-  const Workspace &ws = *o.ws;
-  const Schedule &s = o.schedule;
-  o.launch(a.data, b.data, out.data, ws.stage(partial), ws.entered, ws.ready, ws.seen, ws.epochs, m,
-           n, k, o.shards.rows, o.shards.chunkRows, ws.stageCapacity(partial), a.strides[0],
-           a.strides[1], b.strides[0], b.strides[1], out.strides[0], out.strides[1], s.chunks,
-           s.comm, s.first, s.blockM, s.blockN, s.blockK, partial);
+  Overlapped o(call, a, b, partialDepth);
+  const MatmulPlan &p = o.plan;
+  tilery_dtype partial = partialType(call, out.dtype, a.dtype);
+  bool shared = shards.rows < p.rows;
+  int64_t tiles = o.tiles(shared ? m : shards.rows);
+  // K may differ from rank to rank; what is staged may not.
+  const Workspace &ws =
+      o.agree(shared ? "shared" : "",
+              {.key = dtypeName(partial),
+               .slots = tiles,
+               .stageBytes = world.size() * shards.rows * n * tilery_dtype_size(partial)},
+              {{"M", m},
+               {"N", n},
+               {"the element type", a.dtype},
+               {"the type of partial sums", partial},
+               {"rows of a tile", p.rows},
+               {"columns of a tile", p.columns}});
+  o.launch("gemm_rs", o.instances, memory(left), memory(right), memory(result), ws.stage(partial),
+           ws.entered, ws.ready, ws.epochs, m, n, k, shards.rows, ws.stageCapacity(partial),
+           a.rowStride, a.columnStride, b.rowStride, b.columnStride, out.rowStride,
+           out.columnStride, shared, partial, p.blockM, p.blockN, p.blockK, p.rows, p.columns,
+           p.groupM, accumulator(a.dtype));
 }
 
 const Op &gemmRsOp() {
-  static const Op op = [] {
-    Op made{"gemm_rs",
-            "out = this rank's part of the sum of all ranks' a @ b",
-            {"a", "b", "out"},
-            scheduleOptions(),
-            run,
-            /*communicates=*/true};
-    made.options.emplace_back("scatter_dim", "0");
-    return made;
-  }();
+  static const Op op{"gemm_rs",
+                     "out = this rank's part of the sum of all ranks' a @ b",
+                     {"a", "b", "out"},
+                     overlappedOptions({{"scatter_dim", "0"}, {"partials", "\"out\""}}),
+                     run,
+                     /*communicates=*/true};
   return op;
 }
 

@@ -25,17 +25,6 @@ std::array<int64_t, 3> steps(const tilery_tensor &x) {
           stride(x, x.rank - 1)};
 }
 
-/// When one dimension goes on for 16 bytes at least and the others start at such places.
-bool streams(const tilery_tensor &x, bool depthFastest) {
-  int64_t bytes = tilery_dtype_size(static_cast<tilery_dtype>(x.dtype));
-  auto [batch, row, column] = steps(x);
-  bool rowsRun = column == 1 && row * bytes % 16 == 0;
-  bool columnsRun = row == 1 && column * bytes % 16 == 0;
-  bool runs =
-      depthFastest ? rowsRun || (bytes == 2 && columnsRun) : columnsRun || (bytes == 2 && rowsRun);
-  return runs && batch * bytes % 16 == 0 && std::bit_cast<uintptr_t>(x.data) % 16 == 0;
-}
-
 void checkMatrices(const Call &call) {
   const tilery_tensor &a = call.tensor(A);
   int rank = a.rank == 3 ? 3 : 2;
@@ -89,39 +78,18 @@ void checkFollowing(const Call &call) {
               " is " + dtypeName(result) + "; pass 'scale_a' and 'scale_b'");
 }
 
+Matrix matrix(const tilery_tensor &x) {
+  auto [batch, row, column] = steps(x);
+  return {x.data, x.dtype, extent(x, 2), extent(x, 1), row, column, batch};
+}
+
 MatmulPlan plan(const Call &call) {
   const tilery_tensor &a = call.tensor(A), &b = call.tensor(B);
   tilery_device_properties device = call.device();
-  // Room for rings of the largest tiles.
-  constexpr int64_t rings = 200 << 10;
-  bool isSmall = tilery_dtype_size(static_cast<tilery_dtype>(a.dtype)) <= 2;
-  MatmulProblem problem{
-      extent(a, 2),
-      extent(b, 1),
-      extent(a, 1),
-      a.rank == 3 ? a.shape[0] : 1,
-      a.dtype,
-      device.shared_bytes >= rings && isSmall && streams(a, true) && streams(b, false)};
-  constexpr int64_t panel = 64; // that contiguous columns are copied in
-  if (steps(b)[2] == 1)
-    problem.columnUnit = panel;
-  MatmulChoice wanted;
-  auto number = [&](const char *name, bool power) {
-    int64_t value = call.options.integer(name);
-    if (value < 0 || (power && (value & (value - 1))))
-      call.fail("option '" + std::string(name) + "' is " + std::to_string(value) + ", needs " +
-                (power ? "a power of two" : "1 or more") + " (0 chooses)");
-    return value;
-  };
-  wanted.blockM = number("block_m", true);
-  wanted.blockN = number("block_n", true);
-  wanted.blockK = number("block_k", true);
-  wanted.columns = number("columns", false);
-  wanted.parts = number("parts", false);
-  MatmulPlan chosen = planMatmul(problem, device, wanted);
-  if (chosen.columns > chosen.blockN)
-    call.fail("option 'columns' is " + std::to_string(chosen.columns) + ", more than 'block_n', " +
-              std::to_string(chosen.blockN));
+  MatmulProblem problem =
+      matmulProblem(matrix(a), matrix(b), a.rank == 3 ? a.shape[0] : 1, device);
+  MatmulPlan chosen = planMatmul(problem, device, matmulChoice(call));
+  checkColumns(call, chosen);
   return chosen;
 }
 

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 
 namespace tilery::ops {
 
@@ -48,6 +49,40 @@ constexpr double StartMicroseconds = 4;
 constexpr double RoundMicroseconds = 1; // a tile's results are written before its next tile
 constexpr double MeetMicroseconds = 6; // a part is seen by the last one
 } // namespace
+
+/// When one dimension goes on for 16 bytes at least and the others start at such places.
+static bool streams(const Matrix &x, bool depthFastest) {
+  int64_t bytes = tilery_dtype_size(static_cast<tilery_dtype>(x.dtype));
+  bool rowsRun = x.columnStride == 1 && x.rowStride * bytes % 16 == 0;
+  bool columnsRun = x.rowStride == 1 && x.columnStride * bytes % 16 == 0;
+  bool runs =
+      depthFastest ? rowsRun || (bytes == 2 && columnsRun) : columnsRun || (bytes == 2 && rowsRun);
+  return runs && x.batchStride * bytes % 16 == 0 && std::bit_cast<uintptr_t>(x.data) % 16 == 0;
+}
+
+MatmulProblem matmulProblem(const Matrix &a, const Matrix &b, int64_t batches,
+                            const tilery_device_properties &device) {
+  constexpr int64_t rings = 200 << 10; // room for those of the largest tiles
+  constexpr int64_t panel = 64;        // that contiguous columns are copied in
+  bool isSmall = tilery_dtype_size(static_cast<tilery_dtype>(a.dtype)) <= 2;
+  MatmulProblem problem{a.rows, b.columns, a.columns, batches, a.dtype};
+  problem.streams = device.shared_bytes >= rings && isSmall && streams(a, true) && streams(b, false);
+  if (b.columnStride == 1)
+    problem.columnUnit = panel;
+  return problem;
+}
+
+MatmulChoice matmulChoice(const Call &call) {
+  auto number = [&](const char *name, bool power) {
+    int64_t value = call.options.has(name) ? call.options.integer(name) : 0;
+    if (value < 0 || (power && (value & (value - 1))))
+      call.fail("option '" + std::string(name) + "' is " + std::to_string(value) + ", needs " +
+                (power ? "a power of two" : "1 or more") + " (0 chooses)");
+    return value;
+  };
+  return {number("block_m", true), number("block_n", true), number("block_k", true),
+          number("columns", false), number("parts", false)};
+}
 
 static double bytesOf(int32_t dtype) {
   return double(tilery_dtype_size(static_cast<tilery_dtype>(dtype)));
@@ -147,6 +182,12 @@ MatmulPlan planMatmul(const MatmulProblem &problem, const tilery_device_properti
   plan.blockK = wanted.blockK ? wanted.blockK : plan.blockK;
   deal(plan, problem, known ? device.processors : tilesOf(plan, problem) * plan.parts);
   return plan;
+}
+
+void checkColumns(const Call &call, const MatmulPlan &plan) {
+  if (plan.columns > plan.blockN)
+    call.fail("option 'columns' is " + std::to_string(plan.columns) + ", more than 'block_n', " +
+              std::to_string(plan.blockN));
 }
 
 } // namespace tilery::ops

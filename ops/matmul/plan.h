@@ -16,6 +16,18 @@ struct MatmulProblem {
   int64_t columnUnit = 16;
 };
 
+/// Two dimensions of memory; strides in elements.
+struct Matrix {
+  const void *data = nullptr;
+  int32_t dtype = TILERY_FP32;
+  int64_t rows = 0, columns = 0, rowStride = 0, columnStride = 0;
+  int64_t batchStride = 0;
+};
+
+/// a @ b on `device`.
+MatmulProblem matmulProblem(const Matrix &a, const Matrix &b, int64_t batches,
+                            const tilery_device_properties &device);
+
 struct MatmulPlan {
   int64_t blockM = 64, blockN = 64, blockK = 64; ///< powers of two
   int64_t rows = 64, columns = 64;               ///< of a tile, at most blockM and blockN
@@ -30,8 +42,13 @@ struct MatmulPlan {
 struct MatmulChoice {
   int64_t blockM = 0, blockN = 0, blockK = 0, columns = 0, parts = 0;
 };
+/// From the options of these names.
+MatmulChoice matmulChoice(const Call &call);
 
 MatmulPlan planMatmul(const MatmulProblem &problem, const tilery_device_properties &device,
                       const MatmulChoice &wanted);
+
+/// A LaunchError when the caller's choices do not go together.
+void checkColumns(const Call &call, const MatmulPlan &plan);
 
 } // namespace tilery::ops
