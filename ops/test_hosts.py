@@ -163,7 +163,9 @@ def test_overlapped_products(ranks, m):
             x = data_of(rank, (m, k), call=1)
             ty.ops.gemm_rs(x, b, scattered)
             everywhere = np.zeros((m, n), np.float32)
-            ty.ops.gemm_ar(x, b, everywhere, chunks=2)
+            for form in ("two_shot", "one_shot"):
+                everywhere[:] = 0
+                ty.ops.gemm_ar(x, b, everywhere, form=form)
             columns = rows_of(n, rank, world)
             by_column = np.zeros((m, columns.stop - columns.start), np.float32)
             ty.ops.gemm_rs(x, b, by_column, scatter_dim=1)

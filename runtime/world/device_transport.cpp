@@ -110,7 +110,7 @@ void World::awaitLaunches() {
     if (now - begin > SpinNs)
       std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
-  driver->synchronize(device, stream); // nothing to wait for, but what kernels printed comes out
+  driver->synchronize(number, stream); // nothing to wait for, but what kernels printed comes out
   std::lock_guard lock(notes.mutex);
   notes.longestWaits = 0;
 }
