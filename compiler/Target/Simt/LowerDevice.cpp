@@ -167,8 +167,10 @@ void Lowering::checkPolling(Value start) {
 
 //===-- Transfers ----------------------------------------------------------------------------------------===//
 
-// All threads copy: 16 bytes at a time where both ends are aligned, the rest byte by byte.
+// All threads copy: 16 bytes at a time where both ends are aligned, the rest byte by byte. Several
+// loads are under way on each thread, so that latency does not limit what few instances move.
 void Lowering::copyBytes(Value destination, Value source, Value bytes) {
+  constexpr int64_t UnderWay = 8;
   Type i64Type = b.getI64Type();
   Value to = LLVM::PtrToIntOp::create(b, loc, i64Type, destination);
   Value from = LLVM::PtrToIntOp::create(b, loc, i64Type, source);
@@ -178,17 +180,26 @@ void Lowering::copyBytes(Value destination, Value source, Value bytes) {
       b, loc, aligned, arith::AndIOp::create(b, loc, bytes, i64(-16)), i64(0));
   Value me = arith::ExtUIOp::create(b, loc, i64Type, thread());
   int64_t threads = int64_t(numWarps) << machine.laneBits();
-  auto copy = [&](Value begin, Value end, Type word, int64_t size) {
+  auto copy = [&](Value begin, Value end, Type word, int64_t size, int64_t atOnce) {
     Value first = arith::AddIOp::create(b, loc, begin, arith::MulIOp::create(b, loc, me, i64(size)));
-    auto loop = scf::ForOp::create(b, loc, first, end, i64(threads * size));
+    auto loop = scf::ForOp::create(b, loc, first, end, i64(threads * size * atOnce));
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
-    Value at = loop.getInductionVar();
-    Value value = LLVM::LoadOp::create(b, loc, word, byteOffset(source, at), unsigned(size));
-    LLVM::StoreOp::create(b, loc, value, byteOffset(destination, at), unsigned(size));
+    Elements places, loaded;
+    for (int64_t i = 0; i < atOnce; ++i) {
+      places.push_back(arith::AddIOp::create(b, loc, loop.getInductionVar(), i64(i * threads * size)));
+      loaded.push_back(
+          LLVM::LoadOp::create(b, loc, word, byteOffset(source, places.back()), unsigned(size)));
+    }
+    for (auto [value, at] : llvm::zip(loaded, places))
+      LLVM::StoreOp::create(b, loc, value, byteOffset(destination, at), unsigned(size));
   };
-  copy(i64(0), wide, VectorType::get({4}, b.getI32Type()), 16);
-  copy(wide, bytes, b.getI8Type(), 1);
+  Type word = VectorType::get({4}, b.getI32Type());
+  Value rounds = arith::DivUIOp::create(b, loc, wide, i64(threads * 16 * UnderWay));
+  Value bulk = arith::MulIOp::create(b, loc, rounds, i64(threads * 16 * UnderWay));
+  copy(i64(0), bulk, word, 16, UnderWay);
+  copy(bulk, wide, word, 16, 1);
+  copy(wide, bytes, b.getI8Type(), 1, 1);
 }
 
 LogicalResult Lowering::lowerPut(device::PutOp op) {

@@ -1,0 +1,218 @@
+# SPDX-FileCopyrightText: The Tilery authors
+# SPDX-License-Identifier: Apache-2.0
+"""Overlapped products on several GPUs beside NCCL and cuBLAS: tilery run -n 2 python bench/gpu_overlap.py
+
+One process a GPU. Every contender of a shape runs in a CUDA graph of several calls, in an order
+shuffled each round, the same on all ranks; the slowest rank counts, and the median of the rounds.
+"nccl" is NCCL's collective and cuBLAS one after the other, "torch" torch's fused operator, "gemm" and
+"comm" the two parts of "nccl" alone. Results are compared with "nccl" first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+import tilery as ty
+
+# N, K of the whole layer: Llama-70B gate_up and down, Qwen3-32B gate_up and down, square.
+GATHERED = [(57344, 8192), (51200, 5120), (8192, 8192)]
+SUMMED = [(8192, 28672), (5120, 25600), (8192, 8192)]
+ROWS = [1, 16, 64, 128, 512, 2048, 8192]
+
+
+class Layer:
+    """Operands of one rank and what the peers compute."""
+
+    def __init__(self, op, m, n, k, width):
+        """width: ranks that the layer is divided among, at least as many as run."""
+        self.op, self.m, self.world = op, m, dist.get_world_size()
+        self.rows = -(-m // self.world)
+        self.n, self.k = (n // width, k) if op == "ag_gemm" else (n, k // width)
+        first = dist.get_rank() * self.rows
+        self.own = max(0, min(self.rows, m - first))
+        made = lambda *shape: torch.randn(*shape, device="cuda", dtype=torch.bfloat16) / 8  # noqa: E731
+        self.b = made(self.n, self.k).T
+        self.a = made(self.own if op == "ag_gemm" else m, self.k)
+        self.c = torch.empty(self.own if op == "gemm_rs" else m, self.n, device="cuda",
+                             dtype=torch.bfloat16)
+        self.ours_c = torch.full_like(self.c, float("nan"))
+        self.all_a = torch.empty(self.rows * self.world, self.k, device="cuda", dtype=torch.bfloat16)
+        self.partial = torch.empty(self.rows * self.world, self.n, device="cuda",
+                                   dtype=torch.bfloat16)
+        self.even = m % self.world == 0
+
+    def comm(self):
+        if self.op == "ag_gemm":
+            dist.all_gather_into_tensor(self.all_a, self.a)
+        elif self.op == "gemm_rs":
+            dist.reduce_scatter_tensor(self.c, self.partial)
+        else:
+            dist.all_reduce(self.partial)
+
+    def gemm(self):
+        if self.op == "ag_gemm":
+            torch.mm(self.all_a[:self.m], self.b, out=self.c)
+        else:
+            torch.mm(self.a, self.b, out=self.partial[:self.m])
+
+    def nccl(self):
+        if self.op == "ag_gemm":
+            self.comm()
+        self.gemm()
+        if self.op != "ag_gemm":
+            self.comm()
+
+    def ours(self, **options):
+        getattr(ty.ops, self.op)(self.a, self.b, self.ours_c, **options)
+
+    def torch(self):
+        group = dist.group.WORLD.group_name
+        if self.op == "ag_gemm":
+            torch.ops.symm_mem.fused_all_gather_matmul(self.a, [self.b], 0, group)
+        elif self.op == "gemm_rs":
+            torch.ops.symm_mem.fused_matmul_reduce_scatter(self.a, self.b, "sum", 0, group)
+        else:
+            raise NotImplementedError
+
+    def expected(self):
+        self.nccl()
+        torch.cuda.synchronize()
+        return (self.partial[:self.m] if self.op == "gemm_ar" else self.c).clone()
+
+
+def agreed(value: float, op=dist.ReduceOp.MAX) -> float:
+    box = torch.tensor([value], device="cuda", dtype=torch.float64)
+    dist.all_reduce(box, op)
+    return float(box[0])
+
+
+def recorded(call, calls):
+    for _ in range(2):
+        call()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(calls):
+            call()
+    graph.replay()
+    torch.cuda.synchronize()
+    return graph
+
+
+def once(run, calls) -> float:
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    dist.barrier()
+    begin.record()
+    run()
+    end.record()
+    torch.cuda.synchronize()
+    return begin.elapsed_time(end) * 1e3 / calls
+
+
+def measure(contenders: dict, rounds: int, calls: int) -> dict:
+    graphs = {}
+    for name, call in contenders.items():
+        problem = 0
+        try:
+            graphs[name] = recorded(call, calls)
+        except Exception as error:  # noqa: BLE001  a peer that cannot is left out, and says why
+            problem = 1
+            print(f"rank {dist.get_rank()}: {name}: {str(error).splitlines()[0]}", flush=True)
+        if agreed(problem):
+            graphs.pop(name, None)
+    times = {name: [] for name in graphs}
+    order = random.Random(0)
+    for _ in range(rounds):
+        names = list(graphs)
+        order.shuffle(names)
+        for name in names:
+            times[name].append(agreed(once(graphs[name].replay, calls)))
+    return {name: round(statistics.median(values), 2) for name, values in times.items()}
+
+
+def check(layer, **options) -> float:
+    """The largest difference of ours from NCCL and cuBLAS, of the largest result."""
+    expected = layer.expected().float()
+    for _ in range(3):
+        layer.ours_c.fill_(float("nan"))
+        layer.ours(**options)
+        torch.cuda.synchronize()
+        wrong = (layer.ours_c.float() - expected).abs().max() / expected.abs().max()
+        error = agreed(float(wrong.nan_to_num(nan=9e9)) if expected.numel() else 0.0)
+        if error > 0.02:
+            return error
+    return error
+
+
+def parsed():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--output", type=Path)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=0, help="start no shape later; 0: no limit")
+    parser.add_argument("--ops", default="ag_gemm,gemm_rs,gemm_ar")
+    parser.add_argument("--rows", default=",".join(map(str, ROWS)))
+    parser.add_argument("--widths", default="0", help="ranks that a layer is for; 0: those that run")
+    parser.add_argument("--tune", default="", help='JSON: {op: [options, ...]} to measure besides')
+    return parser.parse_args()
+
+
+def main() -> int:
+    options = parsed()
+    world = ty.init(device="cuda", heap_bytes=8 << 30)
+    rank, ranks = ty.rank(), ty.num_ranks()
+    torch.cuda.set_device(rank % torch.cuda.device_count())
+    port = int(os.environ.get("BENCH_PORT", 29555))
+    dist.init_process_group("nccl", init_method=f"tcp://127.0.0.1:{port}", rank=rank,
+                            world_size=ranks, device_id=torch.device("cuda", rank))
+    tune = json.loads(options.tune) if options.tune else {}
+    begin, results = time.monotonic(), []
+    for width in [int(w) or ranks for w in options.widths.split(",")]:
+        for op in options.ops.split(","):
+            for m in map(int, options.rows.split(",")):
+                for n, k in GATHERED if op == "ag_gemm" else SUMMED:
+                    if options.seconds and agreed(time.monotonic() - begin) > options.seconds:
+                        continue
+                    results.append(one(op, m, n, k, width, options.rounds, tune.get(op, [])))
+                    if rank == 0:
+                        print(json.dumps(results[-1]), flush=True)
+    if options.output and rank == 0:
+        options.output.write_text(json.dumps(
+            {"gpu": torch.cuda.get_device_name(), "ranks": ranks, "unit": "us", "results": results},
+            indent=1) + "\n")
+    wrong = [entry for entry in results if not entry["error"] < 0.02]
+    dist.destroy_process_group()
+    del world
+    ty.finalize()
+    return 1 if wrong or not results else 0
+
+
+def one(op, m, n, k, width, rounds, tune) -> dict:
+    layer = Layer(op, m, n, k, width)
+    entry = {"op": op, "m": m, "n": n, "k": k, "width": width, "error": check(layer)}
+    contenders = {"ours": layer.ours}
+    for choice in tune:
+        wrong = check(layer, **choice)
+        if wrong > 0.02:
+            print(f"{op} {m} {n} {k} with {choice}: error {wrong}", flush=True)
+        contenders[json.dumps(choice)] = lambda choice=choice: layer.ours(**choice)
+    if layer.even:
+        contenders |= {"nccl": layer.nccl, "comm": layer.comm, "gemm": layer.gemm}
+        if op != "gemm_ar" and m >= 16:
+            contenders["torch"] = layer.torch
+    large = 2.0 * m * layer.n * layer.k > 1e12
+    entry |= measure(contenders, rounds, 2 if large else 5 if m > 512 else 20)
+    return entry
+
+
+if __name__ == "__main__":
+    sys.exit(main())
