@@ -44,6 +44,17 @@ public:
   mlir::Value emitMath(mlir::OpBuilder &b, mlir::Operation *op,
                        mlir::ValueRange operands) const override;
 
+  bool copiesAtOnce(unsigned bytes) const override;
+  void copyAsync(mlir::OpBuilder &b, mlir::Location loc, mlir::Value destination,
+                 mlir::Value source, unsigned bytes, mlir::Value enabled,
+                 mlir::Value kept) const override;
+  void commitCopies(mlir::OpBuilder &b, mlir::Location loc) const override;
+  void awaitCopies(mlir::OpBuilder &b, mlir::Location loc, unsigned pending) const override;
+  bool loadsMatrices() const override { return true; }
+  llvm::SmallVector<mlir::Value> loadMatrices(mlir::OpBuilder &b, mlir::Location loc,
+                                              mlir::Value row, unsigned count,
+                                              bool transposed) const override;
+
   void initSlotBarrier(mlir::OpBuilder &b, mlir::Location loc, mlir::Value address,
                        unsigned arrivals) const override;
   void publishBarriers(mlir::OpBuilder &b, mlir::Location loc) const override;

@@ -46,13 +46,16 @@ bool NvidiaTarget::hasRoles() const {
 
 // The slots of rings are planned before it is known what else needs shared memory.
 std::unique_ptr<Target> NvidiaTarget::withLess() const {
-  if (!hasRoles())
-    return nullptr;
   NvidiaOptions less = options;
-  if (options.numStages > 2)
+  if (!hasRoles()) {
+    if (options.mostStages == 1)
+      return nullptr;
+    less.mostStages = std::min(options.mostStages, std::max(options.numStages, 4u)) - 1;
+  } else if (options.numStages > 2) {
     less.numStages = options.numStages - 1;
-  else
+  } else {
     less.roles = false;
+  }
   return std::make_unique<NvidiaTarget>(less);
 }
 
@@ -71,6 +74,8 @@ void NvidiaTarget::addTilePasses(mlir::OpPassManager &passes) const {
   passes.addPass(mlir::createCSEPass());
   // What only depends on the arguments leaves the loops, in the layout its user needs.
   passes.addPass(mlir::createLoopInvariantCodeMotionPass());
+  // With layouts, which say how wide copies are; roles have rings of their own.
+  passes.addPass(simt::createPipelineLoads(machine, options.numStages, options.mostStages));
 }
 
 void NvidiaTarget::addFinalPasses(mlir::OpPassManager &passes) const {

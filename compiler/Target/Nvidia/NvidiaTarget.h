@@ -16,6 +16,7 @@ struct NvidiaOptions {
   unsigned ptxVersion = 80;  ///< 80 = 8.0; the highest that the driver takes, up to LLVM's
   unsigned numWarps = 4;
   unsigned numStages = 3;
+  unsigned mostStages = 16; ///< limits loops that say how many as well
   unsigned maxRegisters = 0; ///< a thread; 0: no limit
   bool fpFusion = true;
   bool roles = true; ///< loops of products by producer and consumer warps, where they fit

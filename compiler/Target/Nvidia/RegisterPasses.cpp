@@ -38,6 +38,7 @@ void registerPasses() {
   static const NvidiaMachine hopper(90);
   registerPass([] { return simt::createWidenOffsets(); });
   registerPass([] { return simt::createAssignLayouts(hopper, 4); });
+  registerPass([] { return simt::createPipelineLoads(hopper, 3, 16); });
   registerPass([] { return simt::createLowerTiles(hopper, 4); });
   registerPass([] { return createSpecialiseWarps(4, 3, hopper.sharedBytes()); });
   PassPipelineRegistration<GpuOptions>(

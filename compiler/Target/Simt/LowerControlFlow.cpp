@@ -106,12 +106,12 @@ LogicalResult Lowering::lowerWhile(scf::WhileOp op) {
 
 void Lowering::enterLoop(Region &body) {
   body.walk([&](Operation *op) {
-    if (isa<core::LoadOp, core::AtomicRMWOp, core::AtomicCASOp>(op))
+    if (isa<core::LoadOp, CopySlotOp, core::AtomicRMWOp, core::AtomicCASOp>(op))
       unknownLoads = true;
     if (isa<core::StoreOp, core::AtomicRMWOp, core::AtomicCASOp>(op))
       unknownStores = true;
     sharedBusy |= isa<ConvertLayoutOp, core::ReduceOp, core::DotOp, core::GatherOp,
-                      core::AtomicRMWOp, core::AtomicCASOp, core::LoadOp>(op);
+                      core::AtomicRMWOp, core::AtomicCASOp, core::LoadOp, FreeSlotsOp>(op);
   });
 }
 

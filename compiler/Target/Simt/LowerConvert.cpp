@@ -161,107 +161,6 @@ void Lowering::scratchWritten() {
   barrier();
 }
 
-Value Lowering::sharedAddress(Value base, Value byteOffset) {
-  return LLVM::GEPOp::create(b, loc, base.getType(), b.getI8Type(), base,
-                             ArrayRef<LLVM::GEPArg>{byteOffset});
-}
-
-Type Lowering::storedType(Type element) {
-  if (element.isInteger(1))
-    return b.getI8Type();
-  return isa<LLVM::LLVMPointerType>(element) ? b.getI64Type() : element;
-}
-
-Value Lowering::toStored(Value value) {
-  if (value.getType().isInteger(1))
-    return arith::ExtUIOp::create(b, loc, b.getI8Type(), value);
-  if (isa<LLVM::LLVMPointerType>(value.getType()))
-    return LLVM::PtrToIntOp::create(b, loc, b.getI64Type(), value);
-  return value;
-}
-
-Value Lowering::fromStored(Value value, Type element) {
-  if (element.isInteger(1))
-    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, value, zero(b.getI8Type()));
-  if (isa<LLVM::LLVMPointerType>(element))
-    return LLVM::IntToPtrOp::create(b, loc, element, value);
-  return value;
-}
-
-// Register bits that hold the lowest bits of the index, for accesses of several elements.
-static SmallVector<unsigned> vectorBits(const LinearLayout &layout, unsigned elementBytes) {
-  SmallVector<unsigned> bits = layout.contiguousBits();
-  unsigned most = llvm::Log2_32(std::max(1u, 16 / elementBytes));
-  if (bits.size() > most)
-    bits.resize(most);
-  return bits;
-}
-
-namespace {
-/// Byte addresses of a layout's elements under a swizzle: both are linear, so the thread's part is
-/// computed once and a register adds a constant.
-struct SharedOffsets {
-  const LinearLayout &layout;
-  unsigned bytes;
-  Swizzle swizzle;
-
-  LinearLayout scaled() const {
-    LinearLayout result;
-    auto apply = [&](ArrayRef<int32_t> from, Bases &to) {
-      for (int32_t base : from)
-        to.push_back(swizzle.apply(base * int32_t(bytes)));
-    };
-    apply(layout.registers, result.registers);
-    apply(layout.lanes, result.lanes);
-    apply(layout.warps, result.warps);
-    return result;
-  }
-};
-} // namespace
-
-void Lowering::storeShared(Value base, const LinearLayout &layout, ValueRange list,
-                           const Swizzle &swizzle) {
-  Type stored = storedType(list[0].getType());
-  unsigned bytes = (stored.getIntOrFloatBitWidth() + 7) / 8;
-  LinearLayout offsets = SharedOffsets{layout, bytes, swizzle}.scaled();
-  SmallVector<unsigned> bits = vectorBits(layout, bytes);
-  emitIf(isFirstCopy(layout), [&] {
-    forEachVector(layout, bits, [&](ArrayRef<unsigned> registers) {
-      Value address = sharedAddress(base, elementIndex(offsets, registers[0]));
-      if (registers.size() == 1) {
-        LLVM::StoreOp::create(b, loc, toStored(list[registers[0]]), address, bytes);
-        return;
-      }
-      Value vector = LLVM::PoisonOp::create(b, loc,
-                                            VectorType::get({int64_t(registers.size())}, stored));
-      for (auto [i, r] : llvm::enumerate(registers))
-        vector = LLVM::InsertElementOp::create(b, loc, vector, toStored(list[r]), i32(int64_t(i)));
-      LLVM::StoreOp::create(b, loc, vector, address, unsigned(bytes * registers.size()));
-    });
-  });
-}
-
-Elements Lowering::loadShared(Value base, const LinearLayout &layout, Type element,
-                              const Swizzle &swizzle) {
-  Type stored = storedType(element);
-  unsigned bytes = (stored.getIntOrFloatBitWidth() + 7) / 8;
-  LinearLayout offsets = SharedOffsets{layout, bytes, swizzle}.scaled();
-  Elements list(layout.numRegisters());
-  forEachVector(layout, vectorBits(layout, bytes), [&](ArrayRef<unsigned> registers) {
-    Value address = sharedAddress(base, elementIndex(offsets, registers[0]));
-    if (registers.size() == 1) {
-      list[registers[0]] = fromStored(LLVM::LoadOp::create(b, loc, stored, address, bytes), element);
-      return;
-    }
-    Value vector = LLVM::LoadOp::create(
-        b, loc, VectorType::get({int64_t(registers.size())}, stored), address,
-        unsigned(bytes * registers.size()));
-    for (auto [i, r] : llvm::enumerate(registers))
-      list[r] = fromStored(LLVM::ExtractElementOp::create(b, loc, vector, i32(int64_t(i))), element);
-  });
-  return list;
-}
-
 FailureOr<Value> Lowering::fromFirstThread(Value value) {
   Type stored = storedType(value.getType());
   FailureOr<Value> base = scratch(8);
@@ -276,25 +175,34 @@ FailureOr<Value> Lowering::fromFirstThread(Value value) {
 
 //===-- The choice ----------------------------------------------------------------------------------------===//
 
-FailureOr<Elements> Lowering::convert(ValueRange source, RankedTensorType type,
-                                      const LinearLayout &from, const LinearLayout &to) {
-  if (auto renamed = convertInRegisters(source, from, to))
-    return *renamed;
-  if (auto exchanged = convertByShuffles(source, from, to))
-    return *exchanged;
+// Through the row-major tile in shared memory, by matrices where the reader's registers come so.
+FailureOr<Elements> Lowering::convertByMemory(ValueRange source, RankedTensorType type,
+                                              const LinearLayout &from, const LinearLayout &to) {
   Type element = source[0].getType();
   unsigned bytes = (storedType(element).getIntOrFloatBitWidth() + 7) / 8;
   int64_t tileBytes = type.getNumElements() * bytes;
   FailureOr<Value> base = scratch(tileBytes);
   if (failed(base))
     return failure();
-  unsigned most = unsigned(std::max(vectorBits(from, bytes).size(), vectorBits(to, bytes).size()));
-  Swizzle swizzle = chooseSwizzle(from, to, bytes, bytes << most, tileBytes);
+  unsigned written = vectorBytes(from, bytes);
+  auto matrices = matricesOf(inBytes(to, bytes, {}), bytes);
+  Swizzle swizzle = matrices ? chooseSwizzle(inBytes(from, bytes, {}), written, *matrices, tileBytes)
+                             : chooseSwizzle(from, to, bytes, std::max(written, vectorBytes(to, bytes)),
+                                             tileBytes);
   storeShared(*base, from, source, swizzle);
   scratchWritten();
-  Elements list = loadShared(*base, to, element, swizzle);
+  Elements list = loadShared(*base, to, element, swizzle, matrices.has_value());
   scratchRead();
   return list;
+}
+
+FailureOr<Elements> Lowering::convert(ValueRange source, RankedTensorType type,
+                                      const LinearLayout &from, const LinearLayout &to) {
+  if (auto renamed = convertInRegisters(source, from, to))
+    return *renamed;
+  if (auto exchanged = convertByShuffles(source, from, to))
+    return *exchanged;
+  return convertByMemory(source, type, from, to);
 }
 
 LogicalResult Lowering::lowerConvert(ConvertLayoutOp op) {

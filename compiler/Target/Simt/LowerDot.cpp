@@ -21,15 +21,14 @@ LogicalResult Lowering::lowerDot(core::DotOp op) {
 namespace {
 /// Which registers of a thread make one operand of one instruction.
 struct Fragment {
-  const Elements &list;
+  std::function<Value(unsigned)> valueOf; ///< of a register
   Span span;
-  int64_t columns, instructionColumns;
-  int64_t rows;
+  int64_t rows, columns, instructionColumns;
 
-  Fragment(const Elements &list, const LinearLayout &layout, ArrayRef<int64_t> shape,
-           int64_t instructionColumns)
-      : list(list), span(layout.registers), columns(shape[1]),
-        instructionColumns(instructionColumns), rows(shape[0]) {}
+  Fragment(std::function<Value(unsigned)> valueOf, Value tile, int64_t instructionColumns)
+      : valueOf(std::move(valueOf)), span(LinearLayout::of(tile.getType()).registers),
+        rows(core::shapeOf(tile.getType())[0]), columns(core::shapeOf(tile.getType())[1]),
+        instructionColumns(instructionColumns) {}
 
   // Of the element at `index` in the instruction's tile that starts at (row, column).
   unsigned registerOf(int32_t index, int64_t row, int64_t column) const {
@@ -39,18 +38,33 @@ struct Fragment {
     return *span.express(int32_t(element));
   }
 
+  bool isOutside(int32_t base) const {
+    return base / instructionColumns >= rows || base % instructionColumns >= columns;
+  }
+
   Elements at(ArrayRef<int32_t> bases, int64_t row, int64_t column) const {
     Elements result;
     for (unsigned i = 0; i < 1u << bases.size(); ++i) {
       int32_t index = 0;
-      for (auto [bit, base] : llvm::enumerate(bases)) {
-        bool outside = base / instructionColumns >= rows || base % instructionColumns >= columns;
-        if (i >> bit & 1 && !outside)
+      for (auto [bit, base] : llvm::enumerate(bases))
+        if (i >> bit & 1 && !isOutside(base))
           index ^= base;
-      }
-      result.push_back(list[registerOf(index, row, column)]);
+      result.push_back(valueOf(registerOf(index, row, column)));
     }
     return result;
+  }
+
+  // Where the results of one instruction go; copies of what lies inside are dropped.
+  void keep(ArrayRef<int32_t> bases, int64_t row, int64_t column, const Elements &results,
+            Elements &list) const {
+    for (unsigned i = 0; i < results.size(); ++i) {
+      int32_t index = 0;
+      for (auto [bit, base] : llvm::enumerate(bases))
+        if (i >> bit & 1)
+          index = isOutside(base) ? -1 : index < 0 ? index : index ^ base;
+      if (index >= 0)
+        list[registerOf(index, row, column)] = results[i];
+    }
   }
 };
 } // namespace
@@ -66,32 +80,39 @@ static std::pair<int64_t, int64_t> stepOf(const LinearLayout &acc, const MatrixI
   return {row, column};
 }
 
+std::function<Value(unsigned)> Lowering::operandRegisters(Value operand) {
+  auto read = operand.getDefiningOp<ReadSlotOp>();
+  if (!read || !isReadByDot(read))
+    return [list = elements(operand)](unsigned r) { return list[r]; };
+  auto tile = std::make_shared<SharedTile>(slotTile(read));
+  return [this, tile](unsigned r) { return loadRegister(*tile, r); };
+}
+
 LogicalResult Lowering::lowerMatrixDot(core::DotOp op, const MatrixInstruction &one) {
-  auto shape = [](Value value) { return core::shapeOf(value.getType()); };
   LinearLayout acc = layoutOf(op.getResult());
   Elements sums = elements(op.getAccumulator());
-  int64_t m = shape(op.getLhs())[0], k = shape(op.getLhs())[1], n = shape(op.getRhs())[1];
-  Fragment lhs(elements(op.getLhs()), layoutOf(op.getLhs()), shape(op.getLhs()), one.k);
-  Fragment rhs(elements(op.getRhs()), layoutOf(op.getRhs()), shape(op.getRhs()), one.n);
-  Fragment sum(sums, acc, shape(op.getResult()), one.n);
-  auto [rowStep, columnStep] = stepOf(acc, one, n);
-  for (int64_t depth = 0; depth < k; depth += one.k)
-    for (int64_t row = 0; row < m; row += rowStep)
-      for (int64_t column = 0; column < n; column += columnStep) {
+  Fragment lhs(operandRegisters(op.getLhs()), op.getLhs(), one.k);
+  Fragment rhs(operandRegisters(op.getRhs()), op.getRhs(), one.n);
+  Fragment sum([&](unsigned r) { return sums[r]; }, op.getResult(), one.n);
+  auto [rowStep, columnStep] = stepOf(acc, one, rhs.columns);
+  // Operands in shared memory are read one step ahead of their products.
+  auto fetch = [&](int64_t depth) {
+    for (int64_t row = 0; row < lhs.rows && depth < lhs.columns; row += rowStep)
+      lhs.at(one.lhsRegisters, row, depth);
+    for (int64_t column = 0; column < rhs.columns && depth < rhs.rows; column += columnStep)
+      rhs.at(one.rhsRegisters, depth, column);
+  };
+  fetch(0);
+  for (int64_t depth = 0; depth < lhs.columns; depth += one.k) {
+    fetch(depth + one.k);
+    for (int64_t row = 0; row < lhs.rows; row += rowStep)
+      for (int64_t column = 0; column < rhs.columns; column += columnStep) {
         Elements result = machine.emitMatrix(b, loc, one, lhs.at(one.lhsRegisters, row, depth),
                                              rhs.at(one.rhsRegisters, depth, column),
                                              sum.at(one.accRegisters, row, column));
-        for (unsigned i = 0; i < result.size(); ++i) {
-          int32_t index = 0;
-          for (auto [bit, base] : llvm::enumerate(one.accRegisters)) {
-            bool outside = base / one.n >= m || base % one.n >= n;
-            if (i >> bit & 1)
-              index = outside ? -1 : index < 0 ? index : index ^ base;
-          }
-          if (index >= 0)
-            sums[sum.registerOf(index, row, column)] = result[i];
-        }
+        sum.keep(one.accRegisters, row, column, result, sums);
       }
+  }
   define(op, std::move(sums));
   return success();
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loads and stores: as wide as the layout and what is known of the addresses allow; barriers
 // where program order within the instance needs them (language.md, section 4, rule 1).
+#include "compiler/Target/Simt/Accesses.h"
 #include "compiler/Target/Simt/Lowering.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -38,18 +39,6 @@ void Lowering::ordered() {
   unknownLoads = unknownStores = sharedBusy = false;
 }
 
-// The argument that a pointer is computed from; null when it is not one.
-static Value baseArgument(Value pointer) {
-  while (Operation *op = pointer.getDefiningOp()) {
-    if (!isa<core::AddPtrOp, core::SplatOp, core::BroadcastOp, core::ExpandDimsOp, core::TransOp,
-             core::ReshapeOp, core::HintOp, core::PtrCastOp, ConvertLayoutOp, device::LocalOp>(op))
-      return {};
-    pointer = op->getOperand(0);
-  }
-  auto argument = dyn_cast<BlockArgument>(pointer);
-  return argument && isa<func::FuncOp>(argument.getOwner()->getParentOp()) ? pointer : Value();
-}
-
 // Two accesses of which each element is touched by one thread in both: the same address, or the
 // same offsets from different arguments (which overlap as a whole or not at all).
 static bool sameThreads(Value first, Value second) {
@@ -65,7 +54,7 @@ static bool sameThreads(Value first, Value second) {
     return !isa<RankedTensorType>(pointer.getType()) || pointer.getDefiningOp<core::SplatOp>();
   };
   if (uniform(a.getPointer()) && uniform(c.getPointer())) {
-    Value one = baseArgument(first), other = baseArgument(second);
+    Value one = argumentOf(first), other = argumentOf(second);
     return one && other && one != other;
   }
   return sameThreads(a.getPointer(), c.getPointer());
@@ -88,27 +77,12 @@ void Lowering::beforeStore(Value pointer) {
 
 //===-- Width ------------------------------------------------------------------------------------------===//
 
-static unsigned elementBytes(Type pointer) {
-  Type pointee = cast<core::PointerType>(getElementTypeOrSelf(pointer)).getPointee();
-  return pointee.isIntOrFloat() ? (pointee.getIntOrFloatBitWidth() + 7) / 8 : 8;
-}
-
 // Register bits along one dimension whose elements are consecutive in memory.
 unsigned Lowering::accessWidth(Value pointer, Value mask, const LinearLayout &layout,
                                SmallVectorImpl<unsigned> &bits) {
-  ArrayRef<int64_t> shape = core::shapeOf(pointer.getType());
-  unsigned dim = axes.fastestDim(pointer), shift = axisShift(shape, dim);
-  unsigned width = axes.vectorWidth(pointer, mask, dim);
-  for (unsigned bit = 0; 1u << bit < width; ++bit) {
-    int32_t base = 1 << (shift + bit);
-    auto at = llvm::find(layout.registers, base);
-    auto touches = [&](int32_t other) { return other != base && (other & base); };
-    if (base > axisMask(shape, dim) || at == layout.registers.end() ||
-        llvm::any_of(layout.registers, touches) || llvm::any_of(layout.lanes, touches) ||
-        llvm::any_of(layout.warps, touches))
-      break;
-    bits.push_back(unsigned(at - layout.registers.begin()));
-  }
+  unsigned dim = axes.fastestDim(pointer);
+  bits = neighbourBits(layout, core::shapeOf(pointer.getType()), dim,
+                       axes.vectorWidth(pointer, mask, dim));
   return 1u << bits.size();
 }
 
@@ -117,14 +91,6 @@ static Type wordType(OpBuilder &b, unsigned bytes) {
   if (bytes <= 8)
     return b.getIntegerType(bytes * 8);
   return VectorType::get({bytes / 4}, b.getI32Type());
-}
-
-static bool isTrue(Value mask) {
-  if (!mask)
-    return true;
-  if (auto splat = mask.getDefiningOp<core::SplatOp>())
-    return isTrue(splat.getSource());
-  return matchPattern(mask, m_One());
 }
 
 //===-- Loads --------------------------------------------------------------------------------------------===//
@@ -137,7 +103,7 @@ LogicalResult Lowering::lowerScalarLoad(core::LoadOp op) {
   Value other = op.getOther() ? scalar(op.getOther()) : Value();
   auto load = [&]() -> Value {
     Type stored = storedType(element);
-    unsigned bytes = elementBytes(op.getPointer().getType());
+    unsigned bytes = pointeeBytes(op.getPointer().getType());
     return fromStored(LLVM::LoadOp::create(b, loc, stored, address, bytes, op.getIsVolatile()),
                       element);
   };
@@ -162,8 +128,8 @@ LogicalResult Lowering::lowerLoad(core::LoadOp op) {
     return lowerScalarLoad(op);
   LinearLayout layout = layoutOf(op.getResult());
   Type element = loweredElement(getElementTypeOrSelf(op.getType())), stored = storedType(element);
-  unsigned bytes = elementBytes(op.getPointer().getType());
-  Value mask = isTrue(op.getMask()) ? Value() : op.getMask();
+  unsigned bytes = pointeeBytes(op.getPointer().getType());
+  Value mask = isAllTrue(op.getMask()) ? Value() : op.getMask();
   SmallVector<unsigned> bits;
   unsigned width = accessWidth(op.getPointer(), mask, layout, bits);
   Type word = wordType(b, width * bytes);
@@ -203,7 +169,7 @@ LogicalResult Lowering::lowerLoad(core::LoadOp op) {
 
 LogicalResult Lowering::lowerStore(core::StoreOp op) {
   beforeStore(op.getPointer());
-  unsigned bytes = elementBytes(op.getPointer().getType());
+  unsigned bytes = pointeeBytes(op.getPointer().getType());
   if (!isa<RankedTensorType>(op.getPointer().getType())) {
     Value only = isFirstThread();
     if (op.getMask())
@@ -214,7 +180,7 @@ LogicalResult Lowering::lowerStore(core::StoreOp op) {
     return success();
   }
   LinearLayout layout = layoutOf(op.getPointer());
-  Value mask = isTrue(op.getMask()) ? Value() : op.getMask();
+  Value mask = isAllTrue(op.getMask()) ? Value() : op.getMask();
   SmallVector<unsigned> bits;
   unsigned width = accessWidth(op.getPointer(), mask, layout, bits);
   Value only = isFirstCopy(layout);

@@ -142,17 +142,18 @@ Value Lowering::elementIndex(const LinearLayout &layout, unsigned r) {
   int32_t inRegister = layout.ofRegister(r);
   if (!inRegister)
     return part;
-  // Where no base touches the register's bits the XOR is a sum without carries, which
-  // address arithmetic can fold.
+  // Of bits that no base touches the XOR is a sum without carries, which address arithmetic can fold.
   int32_t touched = 0;
   for (int32_t base : layout.lanes)
     touched |= base;
   for (int32_t base : layout.warps)
     touched |= base;
-  if (touched & inRegister)
-    return arith::XOrIOp::create(b, loc, part, i32(inRegister));
+  if (int32_t shared = touched & inRegister)
+    part = arith::XOrIOp::create(b, loc, part, i32(shared));
   auto flags = arith::IntegerOverflowFlags::nsw | arith::IntegerOverflowFlags::nuw;
-  return arith::AddIOp::create(b, loc, part, i32(inRegister), flags);
+  if (int32_t own = inRegister & ~touched)
+    part = arith::AddIOp::create(b, loc, part, i32(own), flags);
+  return part;
 }
 
 Value Lowering::isFirstCopy(const LinearLayout &layout) {
@@ -309,6 +310,15 @@ LogicalResult Lowering::lowerOp(Operation *op) {
         define(view, {scalar(view.getSource())});
         return success();
       })
+      .Case([&](AllocSlotsOp slots) { return lowerAllocSlots(slots); })
+      .Case([&](FreeSlotsOp slots) { return lowerFreeSlots(slots); })
+      .Case([&](CopySlotOp copy) { return lowerCopySlot(copy); })
+      .Case([&](CommitCopiesOp) {
+        machine.commitCopies(b, loc);
+        return success();
+      })
+      .Case([&](AwaitCopiesOp await) { return lowerAwaitCopies(await); })
+      .Case([&](ReadSlotOp read) { return lowerReadSlot(read); })
       .Case([&](ConvertLayoutOp conversion) { return lowerConvert(conversion); })
       .Case<core::RangeOp, core::SplatOp, core::BroadcastOp, core::ExpandDimsOp, core::ReshapeOp,
             core::TransOp, core::JoinOp, core::SplitOp, core::CatOp>(

@@ -12,6 +12,7 @@
 #include "compiler/Target/Simt/SharedMemory.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
+#include <functional>
 #include <tuple>
 #include <vector>
 
@@ -19,6 +20,15 @@ namespace tilery::simt {
 
 using namespace mlir;
 using Elements = SmallVector<Value>;
+
+/// A tile in shared memory that is read by register, each access when a register of its is asked for.
+struct SharedTile {
+  Value base;
+  LinearLayout offsets; ///< in bytes, of this thread's registers
+  Type stored;
+  std::optional<MatrixRows> matrices = std::nullopt;
+  Elements list = {}; ///< null: not read yet
+};
 
 class Lowering {
 public:
@@ -93,6 +103,8 @@ private:
   LogicalResult lowerConvert(ConvertLayoutOp op);
   FailureOr<Elements> convert(ValueRange source, RankedTensorType type, const LinearLayout &from,
                               const LinearLayout &to);
+  FailureOr<Elements> convertByMemory(ValueRange source, RankedTensorType type,
+                                      const LinearLayout &from, const LinearLayout &to);
   std::optional<Elements> convertInRegisters(ValueRange source, const LinearLayout &from,
                                              const LinearLayout &to);
   std::optional<Elements> convertByShuffles(ValueRange source, const LinearLayout &from,
@@ -101,7 +113,7 @@ private:
   Value shuffleXor(Value value, unsigned mask); ///< any type up to 64 bits
   Value shuffleFrom(Value value, Value lane);
 
-  //===-- Shared memory (LowerConvert.cpp) ------------------------------------------------------------------===//
+  //===-- Shared memory (LowerShared.cpp, LowerConvert.cpp) ------------------------------------------------------------------===//
   /// Room for `bytes` that no earlier use still reads.
   FailureOr<Value> scratch(int64_t bytes);
   /// Writes of all threads become visible, then reads may start.
@@ -110,7 +122,17 @@ private:
   void barrier();
   Value sharedAddress(Value base, Value byteOffset);
   void storeShared(Value base, const LinearLayout &layout, ValueRange list, const Swizzle &swizzle);
-  Elements loadShared(Value base, const LinearLayout &layout, Type element, const Swizzle &swizzle);
+  Elements loadShared(Value base, const LinearLayout &layout, Type element, const Swizzle &swizzle,
+                      bool byMatrices = false);
+  static unsigned vectorBytes(const LinearLayout &layout, unsigned elementBytes);
+  static LinearLayout inBytes(const LinearLayout &layout, unsigned elementBytes,
+                              const Swizzle &swizzle);
+  /// None where the machine or the layout does not have them.
+  std::optional<MatrixRows> matricesOf(const LinearLayout &offsets, unsigned elementBytes);
+  Elements &loadAll(SharedTile &tile);
+  Value loadRegister(SharedTile &tile, unsigned r);
+  void loadMatrices(SharedTile &tile, unsigned r);
+  void loadVector(SharedTile &tile, unsigned r);
   Value toStored(Value value);   ///< i1 as i8, pointers as i64
   Value fromStored(Value value, Type element);
   Type storedType(Type element);
@@ -151,6 +173,18 @@ private:
   LogicalResult lowerDot(core::DotOp op);
   LogicalResult lowerMatrixDot(core::DotOp op, const MatrixInstruction &instruction);
   LogicalResult lowerSharedDot(core::DotOp op);
+  /// A product's operand by register, read from shared memory when it is asked for.
+  std::function<Value(unsigned)> operandRegisters(Value operand);
+
+  //===-- Slots (LowerSlots.cpp) --------------------------------------------------------------------------------------------===//
+  LogicalResult lowerAllocSlots(AllocSlotsOp op);
+  LogicalResult lowerFreeSlots(FreeSlotsOp op);
+  LogicalResult lowerCopySlot(CopySlotOp op);
+  LogicalResult lowerAwaitCopies(AwaitCopiesOp op);
+  LogicalResult lowerReadSlot(ReadSlotOp op);
+  bool isReadByDot(ReadSlotOp op);
+  SharedTile slotTile(ReadSlotOp op);
+  Value slotStart(Value slots, Value slot);
 
   //===-- Roles and rings (LowerRoles.cpp) --------------------------------------------------------------------------------===//
   struct Ring {

@@ -78,6 +78,26 @@ public:
   virtual void print(mlir::OpBuilder &b, mlir::Location loc, llvm::StringRef format,
                      mlir::ValueRange values) const = 0;
 
+  //===-- Copies to shared memory that threads start -----------------------------------------------===//
+  /// Whether one copy may have so many bytes, at an address that divides by them.
+  virtual bool copiesAtOnce(unsigned bytes) const = 0;
+  /// Starts a copy and goes on. `destination` is in shared memory. It does nothing where `enabled` (i1,
+  /// may be null) does not hold, and writes zeros where `kept` (i1, may be null) does not.
+  virtual void copyAsync(mlir::OpBuilder &b, mlir::Location loc, mlir::Value destination,
+                         mlir::Value source, unsigned bytes, mlir::Value enabled,
+                         mlir::Value kept) const = 0;
+  /// The copies that this thread started since the last commit are one group.
+  virtual void commitCopies(mlir::OpBuilder &b, mlir::Location loc) const = 0;
+  /// Until all but the last `pending` groups of this thread have come.
+  virtual void awaitCopies(mlir::OpBuilder &b, mlir::Location loc, unsigned pending) const = 0;
+
+  //===-- Matrices in shared memory (MatrixRows) -------------------------------------------------------===//
+  virtual bool loadsMatrices() const = 0;
+  /// `count` words (i32) a lane, one of each matrix; `row` (in shared memory) is this lane's.
+  virtual llvm::SmallVector<mlir::Value> loadMatrices(mlir::OpBuilder &b, mlir::Location loc,
+                                                      mlir::Value row, unsigned count,
+                                                      bool transposed) const = 0;
+
   //===-- Engines that run by themselves; addresses in shared memory are i32 -----------------===//
   virtual void initSlotBarrier(mlir::OpBuilder &b, mlir::Location loc, mlir::Value address,
                                unsigned arrivals) const = 0;

@@ -16,6 +16,10 @@ namespace tilery::simt {
 
 /// `machine` must outlive the passes.
 std::unique_ptr<mlir::Pass> createAssignLayouts(const Machine &machine, unsigned numWarps);
+/// `numStages`: tiles of a loop in shared memory at a time, unless the loop says otherwise;
+/// `mostStages` limits both.
+std::unique_ptr<mlir::Pass> createPipelineLoads(const Machine &machine, unsigned numStages,
+                                                unsigned mostStages);
 std::unique_ptr<mlir::Pass> createLowerTiles(const Machine &machine, unsigned numWarps);
 
 } // namespace tilery::simt

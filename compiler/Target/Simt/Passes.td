@@ -50,6 +50,49 @@ def AssignLayouts : Pass<"tilery-simt-assign-layouts"> {
   let dependentDialects = ["::tilery::simt::SimtDialect"];
 }
 
+def PipelineLoads : Pass<"tilery-simt-pipeline-loads", "::mlir::ModuleOp"> {
+  let summary = "loads of products are copied to shared memory iterations ahead";
+  let description = [{
+    In an innermost loop, loads that only matrix products use become copies to slots in shared memory,
+    which threads start and do not wait for. With n stages there are n slots; iteration i waits for its
+    own tile, meets the other threads once, and starts the copies of iteration i + n - 1 into the slot
+    that iteration i - 1 has read. The first n - 1 copies are started before the loop. What addresses and
+    masks need of the loop's values is computed ahead, by a second set of carried values.
+
+    ```mlir
+    scf.for %k = %c0 to %K step %c64 iter_args(%sum = %zero) {
+      %a = core.load %pa : ...
+      %x = simt.convert_layout %a : ...
+      %next = core.dot %x, %y, %sum, ieee : ...
+    ```
+    becomes
+    ```mlir
+    %slots = simt.alloc_slots : !simt.slots<2 of 128x64xbf16, 1, 3, 112>
+    simt.copy_slot %slots[%zero] if %runs from %pa0 width 8 : ...
+    simt.commit_copies
+    scf.for %k = %c0 to %K step %c64 iter_args(%sum = %zero, %slot = %zero) {
+      simt.await_copies 0
+      simt.copy_slot %slots[%other] if %goesOn from %ahead width 8 : ...
+      simt.commit_copies
+      %x = simt.read_slot %slots[%slot] : ...
+      %next = core.dot %x, %y, %sum, ieee : ...
+    }
+    simt.free_slots
+    ```
+    Runs after layouts are assigned, which say how wide copies are and how products want operands.
+
+    Leaves a load alone that others use too, that is volatile, whose mask fills with something else than
+    0, whose accesses are narrower than the machine copies, whose address needs what the loop loads, or
+    whose array the kernel may write; all loads of loops with atomics, assertions or barriers; and
+    kernels with ranks, signals, checks, `while` loops or roles.
+  }];
+  let options = [
+    Option<"numStages", "num-stages", "unsigned", "3", "tiles in shared memory at a time">,
+    Option<"mostStages", "most-stages", "unsigned", "16", "limit for loops that say how many">];
+  let dependentDialects = ["::tilery::simt::SimtDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::scf::SCFDialect"];
+}
+
 def LowerTiles : Pass<"tilery-simt-lower-tiles", "::mlir::ModuleOp"> {
   let summary = "from tiles with layouts to threads, registers and shared memory";
   let description = [{

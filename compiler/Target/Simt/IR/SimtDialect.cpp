@@ -68,9 +68,38 @@ int64_t BufferType::panelBytes() const {
   return std::min<int64_t>(128, getShape()[getFastest()] * elementBytes());
 }
 
-int64_t BufferType::bytes() const {
-  int64_t elements = 1;
-  for (int64_t extent : getShape())
-    elements *= extent;
-  return elements * elementBytes();
+static int64_t bytesOf(ArrayRef<int64_t> shape, Type element) {
+  int64_t bytes = (element.getIntOrFloatBitWidth() + 7) / 8;
+  for (int64_t extent : shape)
+    bytes *= extent;
+  return bytes;
 }
+
+int64_t BufferType::bytes() const { return bytesOf(getShape(), getElement()); }
+
+//===-- Slots ---------------------------------------------------------------------------------===//
+
+Type SlotsType::parse(AsmParser &parser) {
+  unsigned stages = 0, fastest = 0, shift = 0;
+  int32_t mask = 0;
+  SmallVector<int64_t> shape;
+  Type element;
+  if (parser.parseLess() || parser.parseInteger(stages) || parser.parseKeyword("of") ||
+      parser.parseDimensionList(shape, /*allowDynamic=*/false) || parser.parseType(element) ||
+      parser.parseComma() || parser.parseInteger(fastest) || parser.parseComma() ||
+      parser.parseInteger(shift) || parser.parseComma() || parser.parseInteger(mask) ||
+      parser.parseGreater())
+    return {};
+  return SlotsType::get(parser.getContext(), stages, shape, element, fastest, shift, mask);
+}
+
+void SlotsType::print(AsmPrinter &printer) const {
+  printer << "<" << getStages() << " of ";
+  printer.printDimensionList(getShape());
+  printer << "x" << getElement() << ", " << getFastest() << ", " << getShift() << ", " << getMask()
+          << ">";
+}
+
+int64_t SlotsType::elementBytes() const { return (getElement().getIntOrFloatBitWidth() + 7) / 8; }
+
+int64_t SlotsType::bytes() const { return bytesOf(getShape(), getElement()); }

@@ -139,4 +139,67 @@ def Simt_DotWaitOp : Simt_RingOp<"dot_wait"> {
   let assemblyFormat = "$pending (`,` $accumulators^ `:` type($accumulators) `->` type($results))? attr-dict";
 }
 
+//===-- Slots that threads fill ahead of a loop ------------------------------------------------===//
+
+def Simt_SlotsType : TypeDef<Simt_Dialect, "Slots"> {
+  let mnemonic = "slots";
+  let summary = "places in shared memory for several tiles of one kind, which threads fill and read";
+  let description = [{
+    `!simt.slots<3 of 128x64xbf16, 1, 3, 112>`: three tiles, each with dimension 1 contiguous; byte offset
+    o of a tile is stored at o ^ ((o >> 3) & 112), so that warps meet few bank conflicts.
+  }];
+  let parameters = (ins "unsigned":$stages, ArrayRefParameter<"int64_t">:$shape,
+                        "::mlir::Type":$element, "unsigned":$fastest, "unsigned":$shift,
+                        "int32_t":$mask);
+  let hasCustomAssemblyFormat = 1;
+  let extraClassDeclaration = [{
+    int64_t elementBytes() const;
+    /// Of one tile.
+    int64_t bytes() const;
+  }];
+}
+
+def Simt_AllocSlotsOp : Simt_Op<"alloc_slots", [MemoryEffects<[MemAlloc, MemWrite]>]> {
+  let summary = "shared memory for slots, until the next free_slots";
+  let results = (outs Variadic<Simt_SlotsType>:$slots);
+  let assemblyFormat = "attr-dict `:` type($slots)";
+}
+
+def Simt_FreeSlotsOp : Simt_RingOp<"free_slots"> {
+  let summary = "what was allocated last is read no more";
+  let assemblyFormat = "attr-dict";
+}
+
+def Simt_CopySlotOp : Simt_RingOp<"copy_slot"> {
+  let summary = "start copying a tile from global memory to a slot";
+  let description = [{
+    Each thread starts the copies of its elements, `width` neighbours at a time, and goes on. Elements
+    that the mask takes away are 0. Nothing is written unless `enabled`.
+  }];
+  let arguments = (ins Simt_SlotsType:$slots, I32:$slot, I1:$enabled, Core_Tile:$pointer,
+                       Optional<Core_Tile>:$mask, I32Attr:$width);
+  let assemblyFormat = [{
+    $slots `[` $slot `]` `if` $enabled `from` $pointer (`mask` $mask^)? `width` $width attr-dict
+    `:` type($slots) `,` type($pointer) (`,` type($mask)^)?
+  }];
+}
+
+def Simt_CommitCopiesOp : Simt_RingOp<"commit_copies"> {
+  let summary = "the copies that this thread started since the last commit are one group";
+  let assemblyFormat = "attr-dict";
+}
+
+def Simt_AwaitCopiesOp : Simt_RingOp<"await_copies"> {
+  let summary = "wait until all but the last `pending` groups have come, on all threads";
+  let arguments = (ins I32Attr:$pending);
+  let assemblyFormat = "$pending attr-dict";
+}
+
+def Simt_ReadSlotOp : Simt_Op<"read_slot", [MemoryEffects<[MemRead]>]> {
+  let summary = "the tile in a slot, or its transpose";
+  let arguments = (ins Simt_SlotsType:$slots, I32:$slot, UnitAttr:$transposed);
+  let results = (outs Core_Tile:$result);
+  let assemblyFormat = "$slots `[` $slot `]` (`transposed` $transposed^)? attr-dict `:` type($slots) `->` type($result)";
+}
+
 #endif
