@@ -218,6 +218,12 @@ NvidiaMachine::matrixInstruction(Type operand, Type acc, core::InputPrecision pr
     return mma("m16n8k8.row.col.f32.tf32.tf32.f32", 32);
   if (acc.isInteger(32) && operand.isInteger(8))
     return mma("m16n8k32.row.col.s32.s8.s8.s32", 8);
+  if (capability < 89 || ptxVersion < 84 || !acc.isF32())
+    return std::nullopt;
+  if (isa<Float8E4M3FNType>(operand))
+    return mma("m16n8k32.row.col.f32.e4m3.e4m3.f32", 8);
+  if (isa<Float8E5M2Type>(operand))
+    return mma("m16n8k32.row.col.f32.e5m2.e5m2.f32", 8);
   return std::nullopt;
 }
 

@@ -9,8 +9,9 @@ namespace tilery::nvidia {
 
 class NvidiaMachine : public simt::Machine {
 public:
-  /// `capability`: 80, 89, 90, ...
-  explicit NvidiaMachine(unsigned capability) : capability(capability) {}
+  /// `capability`: 80, 89, 90, ...; `ptxVersion`: 84 is 8.4.
+  explicit NvidiaMachine(unsigned capability, unsigned ptxVersion = 84)
+      : capability(capability), ptxVersion(ptxVersion) {}
 
   unsigned laneBits() const override { return 5; }
   int64_t sharedBytes() const override;
@@ -78,7 +79,7 @@ public:
                       bool more) const override;
 
 private:
-  unsigned capability;
+  unsigned capability, ptxVersion;
 };
 
 /// Neighbouring registers packed to words of 32 bits.

@@ -22,6 +22,8 @@ llvm::Expected<NvidiaOptions> NvidiaOptions::fromName(llvm::StringRef arch) {
   if (!known)
     return llvm::createStringError("'" + arch + "' is not a GPU that this compiler knows; write sm_80, "
                                    "sm_86, sm_89, sm_90 or sm_90a");
+  if (options.capability >= 89) // products of fp8
+    options.ptxVersion = 84;
   return options;
 }
 

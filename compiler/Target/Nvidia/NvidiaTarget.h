@@ -13,7 +13,8 @@ namespace tilery::nvidia {
 struct NvidiaOptions {
   unsigned capability = 90;  ///< 80, 86, 89, 90, 100, 120, ...
   bool archSpecific = true;  ///< sm_90a rather than sm_90: wgmma and its like
-  unsigned ptxVersion = 80;  ///< 80 = 8.0; the highest that the driver takes, up to LLVM's
+  unsigned ptxVersion = 80;  ///< 80 = 8.0; the highest that the driver takes, up to LLVM's, where it
+                             ///< is known, else what this GPU's instructions need
   unsigned numWarps = 4;
   unsigned numStages = 3;
   unsigned mostStages = 16; ///< limits loops that say how many as well
@@ -31,7 +32,7 @@ struct NvidiaOptions {
 class NvidiaTarget : public Target {
 public:
   explicit NvidiaTarget(NvidiaOptions options)
-      : options(options), machine(options.capability) {}
+      : options(options), machine(options.capability, options.ptxVersion) {}
 
   llvm::StringRef name() const override { return "nvidia"; }
   llvm::StringRef tileStage() const override { return "simt"; }
