@@ -60,18 +60,25 @@ def message(action):
 '''
 
 
-def fake(code: str, **environment) -> str:
+def fake(code: str, **given) -> str:
     """What `code` prints in a process whose GPU is the fake one."""
     require_library()
     library = _capi.find().parent / "libfake_cuda.so"
     if not library.exists():
         pytest.skip("the fake driver is not built")
     environment = os.environ | {"TILERY_CUDA_LIBRARY": str(library), "TILERY_INTERPRET": "0",
-                                "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+                                "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)} | given
     done = subprocess.run([sys.executable, "-c", PRELUDE + textwrap.dedent(code)], env=environment,
                           capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def test_code_can_be_made_for_an_older_gpu():
+    assert fake('''
+        kernel[(1,)](x, y, 5)
+        print(devices.properties(devices.number("cuda"))["target"], ".target sm_86" in kernel.asm["ptx"])
+''', TILERY_GPU_ARCH="sm_86") == "sm_86 True\n"
 
 
 def test_a_kernel_runs_where_its_arguments_are():

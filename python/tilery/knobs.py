@@ -79,6 +79,11 @@ KNOBS = {
         bool, False,
         "Let ranks share a device when there are more ranks than devices.",
     ),
+    "TILERY_GPU_ARCH": Knob(
+        str, "",
+        "The GPU to generate code for instead of the one that is there, which must be newer: sm_80, "
+        "sm_89, ...; empty: the one that is there.",
+    ),
     "TILERY_DUMP_IR": Knob(
         str, "",
         "Directory that gets the core, vector, llvm and asm text of each compiled kernel; empty: "

@@ -3,6 +3,8 @@
 // Devices, memory, streams and events.
 #include "runtime/hal/cuda/devices.h"
 
+#include "runtime/base/knobs.h"
+
 #include <algorithm>
 #include <vector>
 
@@ -48,6 +50,22 @@ static std::string identityOf(Device device) {
   return text;
 }
 
+// Shared memory that an instance can have on the GPU that code is generated for: CUDA C++ Programming
+// Guide, table of technical specifications.
+static int64_t sharedBytesOf(const std::string &target) {
+  if (target == "sm_80")
+    return 163 << 10;
+  return target == "sm_86" || target == "sm_89" ? 99 << 10 : 227 << 10;
+}
+
+// Code for an older GPU runs on a newer one, and then is planned as for the older.
+static void pretend(DeviceProperties &known, const std::string &target) {
+  if (target.empty())
+    return;
+  known.target = target;
+  known.sharedBytes = std::min(known.sharedBytes, sharedBytesOf(target));
+}
+
 static void describeDevice(DeviceState &state, Device device) {
   char name[256] = "";
   size_t memory = 0;
@@ -63,6 +81,7 @@ static void describeDevice(DeviceState &state, Device device) {
   known.processors = attribute(MultiprocessorCount, device);
   known.memoryBytes = int64_t(memory);
   known.sharedBytes = attribute(MaxSharedBytesPerBlock, device);
+  pretend(known, knobs().gpuArch);
   state.concurrentManaged = attribute(ConcurrentManagedAccess, device) != 0;
   state.hasClusters = attribute(ClusterLaunch, device) != 0;
   state.mapsDescriptors =
