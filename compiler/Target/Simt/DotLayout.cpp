@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Target/Simt/DotLayout.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -45,6 +48,37 @@ void addRepetitions(Bases &registers, int64_t row, int64_t rows, int64_t column,
     registers.push_back(int32_t(row * columns));
 }
 
+bool isPerElement(Operation *op) {
+  return isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) && op->getNumResults() == 1;
+}
+
+// The result, after operations on its elements, is another product's left operand.
+bool leadsToDot(Value result) {
+  llvm::SetVector<Value> values;
+  values.insert(result);
+  for (unsigned i = 0; i < values.size(); ++i)
+    for (OpOperand &use : values[i].getUses()) {
+      if (isa<core::DotOp>(use.getOwner()) && use.getOperandNumber() == 0)
+        return true;
+      if (isPerElement(use.getOwner()))
+        values.insert(use.getOwner()->getResult(0));
+    }
+  return false;
+}
+
+bool comesFromDot(Value operand) {
+  llvm::SetVector<Value> values;
+  values.insert(operand);
+  for (unsigned i = 0; i < values.size(); ++i) {
+    Operation *op = values[i].getDefiningOp();
+    if (op && isa<core::DotOp>(op))
+      return true;
+    if (op && isPerElement(op))
+      values.insert(op->operand_begin(), op->operand_end());
+  }
+  return false;
+}
+
 } // namespace
 
 std::optional<MatrixInstruction> instructionFor(core::DotOp dot, const Machine &machine) {
@@ -69,11 +103,14 @@ LinearLayout dotLayout(core::DotOp dot, const Machine &machine, unsigned warpBit
   LinearLayout layout;
   layout.registers = placed(instruction->accRegisters, instruction->n, e.m, e.n);
   layout.lanes = placed(instruction->accLanes, instruction->n, e.m, e.n);
-  // Warps divide the longer side first, so that both operands are read as little as possible.
+  // Warps divide the longer side first, so that both operands are read as little as possible. Of two
+  // chained products (attention) each warp has whole rows: what one gives is in the registers that the
+  // other takes, and reductions along rows stay within warps.
+  bool isChained = leadsToDot(dot.getResult()) || comesFromDot(dot.getLhs());
   int64_t row = instruction->m, column = instruction->n;
   for (unsigned bit = 0; bit < warpBits; ++bit) {
     bool rowsLeft = row < e.m, columnsLeft = column < e.n;
-    if (rowsLeft && (!columnsLeft || e.m / row >= e.n / column)) {
+    if (rowsLeft && (!columnsLeft || isChained || e.m / row >= e.n / column)) {
       layout.warps.push_back(int32_t(row * e.n));
       row *= 2;
     } else {

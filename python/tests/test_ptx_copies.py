@@ -1,0 +1,52 @@
+# SPDX-FileCopyrightText: The Tilery authors
+# SPDX-License-Identifier: Apache-2.0
+"""Products on GPUs before Hopper, as PTX and assembled: copies that threads start, operands by
+matrices, products of fp8."""
+
+import re
+
+import pytest
+from test_ptx import ROOT, assemble, attention, gemm, machine_code, ptx_of, spilled_bytes
+
+
+# Tiles as users choose them for large products, on GPUs before Hopper: copies of 16 bytes run ahead,
+# operands come by matrices, and one barrier an iteration is all that threads wait for.
+@pytest.mark.parametrize("rows,columns,depth,warps,stages", [(128, 128, 64, 8, 3), (128, 128, 32, 4, 4),
+                                                             (128, 256, 32, 8, 4), (64, 64, 64, 4, 4)])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_89"])
+def test_products_before_hopper(rows, columns, depth, warps, stages, transposed, gpu, tmp_path):
+    ptx = ptx_of(ROOT / "ops/matmul/matmul.py", "matmul",
+                 gemm("bf16", rows, columns, depth, transposed=transposed), gpu, num_warps=warps,
+                 num_stages=stages)
+    copies = (rows + columns) * depth * 2 // (16 * 32 * warps)
+    assert len(re.findall(r"cp\.async\.cg\.shared\.global \S+ \S+ 16", ptx)) == copies * stages
+    assert f"cp.async.wait_group {stages - 2};" in ptx
+    steps = ptx[ptx.index("cp.async.wait_group"):ptx.rindex("mma.sync")]
+    assert steps.count("bar.sync") == 1 and "ldmatrix.sync.aligned.m8n8.x4.shared" in steps
+    assert transposed != ("ldmatrix.sync.aligned.m8n8.x4.trans.shared" in steps)
+    assert not re.search(r"(ld|st)\.shared|ld\.global", steps)
+    remarks, _ = assemble(ptx, gpu, tmp_path)
+    assert spilled_bytes(remarks) == 0, remarks
+
+
+@pytest.mark.parametrize("kind,instruction", [("fp8e4nv", "e4m3"), ("fp8e5", "e5m2")])
+def test_products_of_fp8_before_hopper(kind, instruction, tmp_path):
+    ptx = ptx_of(ROOT / "ops/matmul/matmul.py", "matmul", gemm(kind, 128, 128, 64, transposed=True),
+                 "sm_89", num_warps=8)
+    assert f"mma.sync.aligned.m16n8k32.row.col.f32.{instruction}.{instruction}.f32" in ptx
+    remarks, code = assemble(ptx, "sm_89", tmp_path)
+    assert spilled_bytes(remarks) == 0, remarks
+    assert "QMMA" in machine_code(code)
+
+
+# Weights stay in the registers of the warps that computed them.
+@pytest.mark.parametrize("head,rows,keys,warps", [(64, 128, 64, 8), (64, 64, 64, 4), (128, 128, 64, 8)])
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_89"])
+def test_attention_before_hopper(head, rows, keys, warps, gpu, tmp_path):
+    ptx = ptx_of(ROOT / "ops/attention/attention.py", "attention",
+                 attention("bf16", False, "none", rows, keys, head), gpu, num_warps=warps, num_stages=2)
+    steps = ptx[ptx.index("cp.async.wait_group"):ptx.rindex("mma.sync")]
+    assert steps.count("bar.sync") == 1 and not re.search(r"(ld|st)\.shared|ld\.global", steps)
+    remarks, _ = assemble(ptx, gpu, tmp_path)
+    assert spilled_bytes(remarks) == 0, remarks
