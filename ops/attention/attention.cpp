@@ -40,11 +40,17 @@ struct Tiles {
 };
 
 // Matrix units that read shared memory on their own take 64 rows or more of halves, and want two
-// steps of keys and values beside the queries. A mask of its own for each score takes registers.
+// steps of keys and values beside the queries. A mask of its own for each score takes registers. Others
+// take 16 rows a warp.
 Tiles chooseTiles(const Call &call, int64_t tokens, int64_t keys, int64_t head, bool isMasked) {
   constexpr int64_t twoSteps = 192 << 10;
   tilery_device_properties device = call.device();
   bool isHalf = tilery_dtype_size(static_cast<tilery_dtype>(call.tensor(0).dtype)) == 2;
+  if (hasWarps(device) && device.shared_bytes < twoSteps && isHalf && head <= 128 && !isMasked) {
+    int64_t rows = blockFor(tokens, 16, 128);
+    return {rows, blockFor(keys, 16, 64),
+            launchOptions(device, std::max<int64_t>(rows / 16, 4), 2)};
+  }
   if (device.shared_bytes < twoSteps || !isHalf || head > 256)
     return {blockFor(tokens, 1, 64), blockFor(keys, 16, 64), launchOptions(device, 4)};
   int64_t queries = blockFor(tokens, 64, 128);

@@ -116,16 +116,22 @@ static double expected(const MatmulPlan &plan, const MatmulProblem &problem, dou
          std::max(memory, steps * step) + handing;
 }
 
-// Instances whose operands come by ordinary loads: of moderate size, so that registers and shared
-// memory hold two steps.
+// Instances whose operands come by loads or by copies of threads: of moderate size, so that registers
+// and shared memory hold some steps. Rows of 128 bytes are read whole; the largest tiles leave room for
+// one instance, which then looks further ahead where there is memory for it.
 static MatmulPlan planPlain(const MatmulProblem &problem, const tilery_device_properties &device) {
   bool fast = hasWarps(device), wide = bytesOf(problem.dtype) >= 4;
   int64_t most = !fast || wide ? 64 : 128, least = fast ? 16 : 1;
   MatmulPlan plan;
   plan.blockM = blockFor(problem.m, least, most); // rows that do not exist need not be computed
   plan.blockN = blockFor(problem.n, 16, most);
-  plan.blockK = blockFor(problem.k, 16, !fast ? 128 : wide ? 32 : 64);
-  plan.warps = plan.blockM * plan.blockN >= 128 * 128 ? 8 : 4;
+  int64_t bytes = int64_t(bytesOf(problem.dtype));
+  plan.blockK = blockFor(problem.k, 16, !fast || bytes == 1 ? 128 : wide ? 32 : 64);
+  bool isLarge = plan.blockM * plan.blockN >= 128 * 128;
+  plan.warps = isLarge ? 8 : 4;
+  int64_t step = (plan.blockM + plan.blockN) * plan.blockK * bytes;
+  if (isLarge && device.shared_bytes >= 4 * step + 4096)
+    plan.stages = 4;
   return plan;
 }
 
