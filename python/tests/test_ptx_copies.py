@@ -30,6 +30,17 @@ def test_products_before_hopper(rows, columns, depth, warps, stages, transposed,
     assert spilled_bytes(remarks) == 0, remarks
 
 
+def test_tiles_of_which_one_fits(tmp_path):
+    """Nothing is copied ahead, but tiles do not pass through registers, which they would overflow."""
+    ptx = ptx_of(ROOT / "ops/matmul/matmul.py", "matmul", gemm("bf16", 128, 256, 128), "sm_80",
+                 num_warps=8, num_stages=3)
+    steps = ptx[ptx.index("cp.async.cg"):ptx.rindex("mma.sync")]
+    assert steps.count("cp.async.wait_group 0;") == steps.count("cp.async.commit_group") == 1
+    assert "bar.sync" in steps[steps.index("wait_group"):]
+    remarks, _ = assemble(ptx, "sm_80", tmp_path)
+    assert spilled_bytes(remarks) == 0, remarks
+
+
 @pytest.mark.parametrize("kind,instruction", [("fp8e4nv", "e4m3"), ("fp8e5", "e5m2")])
 def test_products_of_fp8_before_hopper(kind, instruction, tmp_path):
     ptx = ptx_of(ROOT / "ops/matmul/matmul.py", "matmul", gemm(kind, 128, 128, 64, transposed=True),

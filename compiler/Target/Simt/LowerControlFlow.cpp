@@ -111,7 +111,8 @@ void Lowering::enterLoop(Region &body) {
     if (isa<core::StoreOp, core::AtomicRMWOp, core::AtomicCASOp>(op))
       unknownStores = true;
     sharedBusy |= isa<ConvertLayoutOp, core::ReduceOp, core::DotOp, core::GatherOp,
-                      core::AtomicRMWOp, core::AtomicCASOp, core::LoadOp, FreeSlotsOp>(op);
+                      core::AtomicRMWOp, core::AtomicCASOp, core::LoadOp, ReadSlotOp,
+                      FreeSlotsOp>(op);
   });
 }
 

@@ -79,6 +79,8 @@ def PipelineLoads : Pass<"tilery-simt-pipeline-loads", "::mlir::ModuleOp"> {
     }
     simt.free_slots
     ```
+    Where only one slot fits, an iteration copies its own tile and waits for it.
+
     Runs after layouts are assigned, which say how wide copies are and how products want operands.
 
     Leaves a load alone that others use too, that is volatile, whose mask fills with something else than

@@ -88,14 +88,14 @@ public:
       : loop(loop), machine(machine), kernel(loop->getParentOfType<func::FuncOp>()), slice(loop) {}
 
   void run(unsigned wanted) {
-    if (!isCandidate())
+    if (wanted < 2 || !isCandidate())
       return;
     loop.walk([&](core::LoadOp load) {
       if (auto copy = copyOf(load))
         copies.push_back(*copy);
     });
     chooseStages(wanted);
-    if (stages >= 2 && !copies.empty())
+    if (stages && !copies.empty())
       rewrite();
   }
 
@@ -220,12 +220,13 @@ int64_t LoopPipeline::scratchBytes() {
   return most;
 }
 
+// One slot overlaps nothing, but large tiles pass by the registers.
 void LoopPipeline::chooseStages(unsigned wanted) {
   int64_t bytes = 0, left = machine.sharedBytes() - scratchBytes();
   for (Copy &copy : copies)
     bytes += int64_t(llvm::alignTo(uint64_t(copy.slots.bytes()), 128));
   stages = wanted;
-  while (stages >= 2 && bytes * stages > left)
+  while (stages && bytes * stages > left)
     --stages;
   for (Copy &copy : copies) {
     SlotsType type = copy.slots;
@@ -293,7 +294,8 @@ SmallVector<Value> LoopPipeline::rewriteBody(OpBuilder &b, ArrayRef<BlockArgumen
   b.setInsertionPointToStart(loop.getBody());
   Location loc = loop.getLoc();
   Value slot = ahead.back();
-  AwaitCopiesOp::create(b, loc, stages - 2);
+  if (stages > 1)
+    AwaitCopiesOp::create(b, loc, stages - 2);
   auto select = [&](arith::CmpIPredicate predicate, Value value, int64_t limit, int64_t wrapped) {
     Value wraps = arith::CmpIOp::create(b, loc, predicate, value, number(b, limit));
     return Value(arith::SelectOp::create(b, loc, wraps, number(b, wrapped), value));
@@ -307,6 +309,8 @@ SmallVector<Value> LoopPipeline::rewriteBody(OpBuilder &b, ArrayRef<BlockArgumen
     map.map(loop.getRegionIterArg(position), value);
   slice.cloneAll(b, map);
   startCopies(b, map, freed, runs(b, stages - 1, loop.getInductionVar()));
+  if (stages == 1)
+    AwaitCopiesOp::create(b, loc, 0);
   SmallVector<Value> next;
   for (unsigned position : slice.carried)
     next.push_back(map.lookupOrDefault(loop.getYieldedValues()[position]));
