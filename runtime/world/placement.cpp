@@ -14,8 +14,9 @@ std::string deviceText(hal::DeviceRef where) {
 static void requireOneDriver(const std::vector<int32_t> &numbers) {
   for (int32_t number : numbers)
     if (hal::deviceNumber(number).driver != hal::deviceNumber(numbers[0]).driver)
-      raise(TILERY_CONFIG_ERROR, "the ranks of one world have their memory on devices of one kind, not "
-                                 "on {} and {}",
+      raise(TILERY_CONFIG_ERROR,
+            "the ranks of one world have their memory on devices of one kind, not "
+            "on {} and {}",
             deviceText(hal::deviceNumber(numbers[0])), deviceText(hal::deviceNumber(number)));
 }
 

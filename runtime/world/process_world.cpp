@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
 // Builds the domain of a process world: own heap, rendezvous, the peers' heaps, the watch. What one
-// rank alone cannot do is told to all, at the rendezvous or through the failure record: nobody waits
-// for a rank that gave up.
+// rank alone cannot do is told to all, at the rendezvous or through the failure record: nobody
+// waits for a rank that gave up.
 #include "runtime/world/process_world.h"
 
 #include "runtime/world/peer_watch.h"
@@ -25,9 +25,10 @@ static void makeHeap(Domain &domain, int rank) {
   if (options.device == 0)
     return;
   if (options.sharedHeap)
-    raise(TILERY_CONFIG_ERROR, "shared_heap is for ranks in one process: memory that the host and a "
-                               "device reach cannot be mapped by another process\nhint: copy with "
-                               "numpy() and copy_from, or use ty.spawn");
+    raise(TILERY_CONFIG_ERROR,
+          "shared_heap is for ranks in one process: memory that the host and a "
+          "device reach cannot be mapped by another process\nhint: copy with "
+          "numpy() and copy_from, or use ty.spawn");
   domain.devices.resize(size_t(domain.size()));
   domain.devices[size_t(rank)] = hal::deviceNumber(options.device);
   domain.streams.resize(size_t(domain.size()));

@@ -135,8 +135,8 @@ private:
   void noteProblem(const Hello &hello) {
     auto kind = static_cast<tilery_status>(hello.problemKind);
     if (kind != TILERY_OK && problem.kind == TILERY_OK)
-      problem = Error(kind, fmt::format("rank {} failed: {}: {}", hello.rank, kindName(kind),
-                                        hello.problem));
+      problem = Error(
+          kind, fmt::format("rank {} failed: {}: {}", hello.rank, kindName(kind), hello.problem));
   }
 
   // A process may see only some devices, so that ranks with different numbers use the same one.
@@ -146,7 +146,8 @@ private:
     for (const PeerDescriptors &peer : result.peers) {
       std::vector<int> sharing;
       for (int rank = 0; rank < job.size; ++rank)
-        if (std::strcmp(result.peers[size_t(rank)].memory.device.owner, peer.memory.device.owner) == 0)
+        if (std::strcmp(result.peers[size_t(rank)].memory.device.owner, peer.memory.device.owner) ==
+            0)
           sharing.push_back(rank);
       if (sharing.size() > 1)
         failAll(TILERY_CONFIG_ERROR,

@@ -8,8 +8,8 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <fcntl.h>
+#include <filesystem>
 #include <gtest/gtest.h>
 #include <optional>
 #include <spawn.h>
@@ -69,7 +69,8 @@ TEST_P(Reachable, MoreThanThereIsFails) {
     FAIL();
   } catch (const Error &error) {
     EXPECT_EQ(error.kind, TILERY_LAUNCH_ERROR);
-    EXPECT_EQ(error.message.find("cannot allocate 1125899906842624 bytes of memory on device 0"), 0u)
+    EXPECT_EQ(error.message.find("cannot allocate 1125899906842624 bytes of memory on device 0"),
+              0u)
         << error.message;
   }
   driver.release(driver.allocateReachable(1, 0), 1);
@@ -96,7 +97,8 @@ int runInSecondProcess(const std::string &test, const ExportedMemory &exported) 
   setenv("CTS_IMPORT", text.c_str(), 1);
   if (exported.descriptor >= 0)
     fcntl(exported.descriptor, F_SETFD, 0);
-  std::string path = std::filesystem::read_symlink("/proc/self/exe"), filter = "--gtest_filter=" + test;
+  std::string path = std::filesystem::read_symlink("/proc/self/exe"),
+              filter = "--gtest_filter=" + test;
   char *arguments[] = {path.data(), filter.data(), nullptr};
   pid_t child = -1;
   int status = posix_spawn(&child, path.c_str(), nullptr, nullptr, arguments, environ);
