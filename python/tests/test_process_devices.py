@@ -112,6 +112,8 @@ assert found.barriers == found.heap == found.peers[rank]
 ctypes.c_int32.from_address(found.peers[following] + x.address - found.heap).value = 50 + rank
 ty.barrier()
 assert x[0] == 50 + (rank - 1) % size
+fake.fake_cuda_calls.restype = ctypes.c_char_p
+assert fake.fake_cuda_calls().split().count(b"cuDevicePrimaryCtxRetain") == 1  # takes memory of a GPU
 '''
 
 
@@ -205,6 +207,13 @@ def test_devices_out_of_reach_of_each_other(tmp_path):
         for found in problems(tmp_path, 'device="cuda"', environment=lambda rank: {
                 "FAKE_CUDA_LACKS": lacking, "TILERY_HEAP_BYTES": "1M"}):
             assert text in found and "take devices that NVLink connects" in found, found
+
+
+def test_one_rank_that_cannot_map_the_others_memory(tmp_path):
+    told, own = problems(tmp_path, 'device="cuda", heap_bytes=1 << 20', environment=lambda rank: {
+        "FAKE_CUDA_LACKS": "peers" if rank else ""})
+    assert own.startswith("TargetError: cuda:1 (Fake GPU 1) has no peer access to the memory of cuda:0")
+    assert told.startswith(f"PeerError: rank 1 failed: {own.splitlines()[0]}"), told
 
 
 TEAMS = '''
