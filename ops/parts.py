@@ -82,18 +82,21 @@ def send_part(acc, stage, at, inside, owner, whole, entered, arrived, tile, tile
 
 
 @ty.jit
+def part_from(stage, source, at, inside, whole, arrived, tile, tiles, epoch):
+    """The part of a tile that `source` sent, once it is here."""
+    dl.wait(arrived + source * tiles + tile, waitValue=epoch, cmp="ge")
+    return tl.load(stage + source.to(tl.int64) * whole + at, mask=inside, other=0)
+
+
+@ty.jit
 def add_parts(acc, stage, at, inside, whole, arrived, tile, tiles, epoch, KIND: tl.constexpr,
               ACC: tl.constexpr):
-    """A tile with what the other ranks sent for it, added in the order of ranks. The own part is
-    rounded as theirs are, so that the sum does not depend on who makes it."""
+    """A tile with what the other ranks sent for it, added from the next rank on. The own part is
+    rounded as theirs are: with two ranks the sum is the same on both."""
     rank = dl.rank()
-    own = acc.to(KIND).to(ACC)
-    total = tl.zeros(acc.shape, dtype=ACC)
-    for source in range(0, dl.num_ranks()):
-        if source == rank:
-            total += own
-        else:
-            dl.wait(arrived + source * tiles + tile, waitValue=epoch, cmp="ge")
-            theirs = stage + source.to(tl.int64) * whole
-            total += tl.load(theirs + at, mask=inside, other=0).to(ACC)
-    return total
+    world = dl.num_ranks()
+    acc = acc.to(KIND).to(ACC)
+    for step in range(1, world):
+        acc += part_from(stage, (rank + step) % world, at, inside, whole, arrived, tile, tiles,
+                         epoch).to(ACC)
+    return acc

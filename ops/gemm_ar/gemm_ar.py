@@ -5,8 +5,8 @@
 One-shot: each rank sends its part of a tile to all others and adds up what it gets. Two-shot: like
 gemm_rs, then each rank sends the sums of its rows to all, and takes in those of the others, which
 for more than two ranks moves less.
-Partial sums travel in the type of `stage`, and are added in fp32 in the order of ranks, so that all
-ranks get the same bits.
+Partial sums travel in the type of `stage` and are added in fp32, in an order that gives all ranks the
+same bits.
 Every launch advances an epoch that each instance keeps in device memory, so that calls follow
 each other without a reset by the host. Staging is double buffered: a peer's slot is written in
 epoch e only after that peer has entered e - 1, that is, has finished e - 2 and its reads.
@@ -16,7 +16,7 @@ import tilery as ty
 import tilery.language as tl
 import tilery.language.device as dl
 
-from ..parts import add_parts, enter, known, place, product, send_part
+from ..parts import add_parts, enter, known, part_from, place, product, send_part
 
 
 @ty.jit
@@ -54,7 +54,15 @@ def gemm_ar_one_shot(a, b, out, stage, entered, arrived, epochs, M, N, K, capaci
         for step in range(1, world):
             send_part(acc, slot, at, inside, (rank + step) % world, whole, entered, arrived, tile,
                       tiles, epoch)
-        total = add_parts(acc, slot, at, inside, whole, arrived, tile, tiles, epoch, KIND, ACC)
+        if world == 2:  # a sum of two is the same in either order
+            total = add_parts(acc, slot, at, inside, whole, arrived, tile, tiles, epoch, KIND, ACC)
+        else:
+            tl.store(slot + rank.to(tl.int64) * whole + at, acc, mask=inside)
+            dl.notify(arrived + rank * tiles + tile, rank, signal=epoch, sig_op="set")
+            total = tl.zeros((BLOCK_M, BLOCK_N), dtype=ACC)
+            for source in range(0, world):
+                total += part_from(slot, source, at, inside, whole, arrived, tile, tiles,
+                                   epoch).to(ACC)
         tl.store(out + rows[:, None] * stride_om + cols[None, :] * stride_on, total, mask=inside)
     tl.store(epochs + pid, epoch)
 

@@ -4,7 +4,7 @@
 
 Instances share the tiles of the whole product. They begin with those of the next rank's rows and
 end with the own ones, to which they add what the others have sent by then. Partial sums travel in
-the type of `stage`, and are added in fp32 in the order of ranks.
+the type of `stage`, and are added in fp32 from the owner's next rank on.
 Every launch advances an epoch that each instance keeps in device memory, so that calls follow
 each other without a reset by the host. Staging is double buffered: a peer's slot is written in
 epoch e only after that peer has entered e - 1, that is, has finished e - 2 and its reads.

@@ -162,14 +162,20 @@ OPERATORS = [
     ("reduce_scatter", "reduce_scatter_pull",
      f"*fp16:16, *fp16:16, symm *fp16:16, {_RING}, i32, i32, i32, fp32, 1024", {}, False),
     ("ag_gemm", "ag_gemm",
-     f"*bf16:16, *bf16:16, *bf16:16, None, symm *bf16:16, {_RING}, i32, i32, i32, i32, i32, i32, "
-     "i32:16, i32:1, i32:16, i32:1, 2, 8, 64, 64, 32, fp32", {}, False),
+     f"*bf16:16, *bf16:16, *bf16:16, None, symm *bf16:16, {_RING}, i32, i32:16, i32:16, i32, i32, i32:16, "
+     "i32:16, i32:1, i32:16, i32:1, 2, 8, 64, 64, 32, 64, 64, 8, fp32", {}, True),
     ("gemm_rs", "gemm_rs",
-     "*bf16:16, *bf16:16, *bf16:16, symm *fp32:16, signal, signal, *i64:16, *i64:16, i32, i32, i32, "
-     f"i32, i32, i32, {_STRIDES}, 2, 8, 0, 64, 64, 32, fp32", {}, False),
-    ("gemm_ar", "gemm_ar",
-     "*bf16:16, *bf16:16, *bf16:16, symm *fp32:16, symm *bf16:16, signal, signal, signal, *i64:16, "
-     f"*i64:16, i32, i32, i32, i32, i32, i32, i32, {_STRIDES}, 2, 8, 0, 64, 64, 32, fp32", {}, False),
+     f"*bf16:16, *bf16:16, *bf16:16, symm *bf16:16, {_RING}, i32, i32:16, i32:16, i32, i32:16, {_STRIDES}, "
+     "False, bf16, 64, 64, 32, 64, 64, 8, fp32", {}, True),
+    ("gemm_rs", "gemm_rs",
+     f"*bf16:16, *bf16:16, *bf16:16, symm *fp32:16, {_RING}, i32, i32:16, i32:16, i32, i32:16, {_STRIDES}, "
+     "True, fp32, 64, 64, 32, 64, 64, 8, fp32", {}, True),
+    ("gemm_ar", "gemm_ar_one_shot",
+     f"*bf16:16, *bf16:16, *bf16:16, symm *bf16:16, {_RING}, i32, i32:16, i32:16, i32:16, {_STRIDES}, bf16, "
+     "64, 64, 32, 64, 64, 8, fp32", {}, True),
+    ("gemm_ar", "gemm_ar_two_shot",
+     "*bf16:16, *bf16:16, *bf16:16, symm *bf16:16, symm *bf16:16, signal, signal, signal, *i64:16, i32, "
+     f"i32:16, i32:16, i32, i32:16, i32:16, {_STRIDES}, bf16, 64, 64, 32, 64, 64, 8, fp32", {}, True),
 ]
 
 
@@ -224,6 +230,19 @@ def test_columns_that_are_not_used_on_hopper(columns, copied, transposed, tmp_pa
     assert f"m64n{copied}k16" in ptx and f", {(128 + copied) * 128};" in ptx
     remarks, _ = assemble(ptx, "sm_90a", tmp_path)
     assert spilled_bytes(remarks) == 0, remarks
+
+
+OVERLAPPED = [entry for entry in OPERATORS if entry[0] in ("ag_gemm", "gemm_rs", "gemm_ar")]
+
+
+@pytest.mark.parametrize("op, function, signature", [entry[:3] for entry in OVERLAPPED])
+def test_overlapped_products_on_hopper(op, function, signature, tmp_path):
+    """Signals do not keep a product from bulk copies and matrix units."""
+    signature = signature.replace("64, 64, 32, 64, 64, 8", "128, 256, 64, 128, 256, 8")
+    ptx = ptx_of(ROOT / "ops" / op / f"{op}.py", function, signature, "sm_90a", num_warps=8,
+                 num_stages=4)
+    assert "wgmma.mma_async" in ptx and "cp.async.bulk.tensor" in ptx and "mma.sync" not in ptx
+    assemble(ptx, "sm_90a", tmp_path)
 
 
 @pytest.mark.parametrize("parts", [False, True])

@@ -192,7 +192,7 @@ try:
 except ty.Error as error:
     print(type(error).__name__, error)
 ''')
-    assert results[0][1].startswith("WaitTimeout wait timed out after 1.0 s"), results[0]
+    assert results[0][1].startswith("WaitTimeout wait timed out after 1 s"), results[0]
     assert "'ready'[0]: expected == 1, seen 0" in results[0][1]
     assert results[1][1].startswith("PeerError rank 0 failed: WaitTimeout"), results[1]
 

@@ -50,15 +50,19 @@ SmallVector<Value> NvidiaMachine::waitBarrier(OpBuilder &b, Location loc, Value 
   auto operand = [&](size_t i) { return "$" + std::to_string(carried.size() + i); };
   SmallVector<Value> operands = {barrier, phase};
   std::string again = "@!done bra AGAIN;\n";
-  if (broken.address) { // looked at after each vain try, which takes a while
+  if (broken.address) {
+    // It may lie in the host's memory, which all waiting warps together read a few million times a
+    // second at most: looked at after many vain tries only.
     operands.push_back(broken.address);
-    again = "@done bra READY;\nld.volatile.global.u32 kind, [" + operand(2) +
+    again = "@done bra READY;\nadd.u32 tries, tries, 1;\nand.b32 kind, tries, 0xfff;\n"
+            "setp.ne.u32 done, kind, 0;\n@done bra AGAIN;\n"
+            "ld.volatile.global.u32 kind, [" + operand(2) +
             "];\nsetp.eq.u32 done, kind, 0;\n@done bra AGAIN;\n" + (broken.leave ? "exit;\n" : "") +
             "READY:\n";
   }
   operands.append(carried.begin(), carried.end());
   return emitPtx(b, loc,
-                 "{\n.reg .pred done;\n.reg .b32 kind;\nAGAIN:\n"
+                 "{\n.reg .pred done;\n.reg .b32 kind, tries;\nmov.u32 tries, 0;\nAGAIN:\n"
                  "mbarrier.try_wait.parity.shared::cta.b64 done, [" +
                      operand(0) + "], " + operand(1) + ";\n" + again + "}",
                  constraints + (broken.address ? "r,r,l" : "r,r") + ties,

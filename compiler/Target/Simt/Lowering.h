@@ -228,6 +228,8 @@ private:
   void waitFor(const SignalCondition &condition);
   void waitBeforeCopies(const SignalCondition &condition);
   Value pollSignals(const SignalCondition &condition, bool together);
+  Value othersFailed(Value tries, llvm::function_ref<Value(Value)> agreed);
+  Value failureKind();
   void copyBytes(Value destination, Value source, Value bytes);
   void barrierAll();
   Value rankAlong(int32_t axis, bool extent);
