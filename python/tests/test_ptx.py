@@ -163,19 +163,19 @@ OPERATORS = [
      f"*fp16:16, *fp16:16, symm *fp16:16, {_RING}, i32, i32, i32, fp32, 1024", {}, False),
     ("ag_gemm", "ag_gemm",
      f"*bf16:16, *bf16:16, *bf16:16, None, symm *bf16:16, {_RING}, i32, i32:16, i32:16, i32, i32, i32:16, "
-     "i32:16, i32:1, i32:16, i32:1, 2, 8, 64, 64, 32, 64, 64, 8, fp32", {}, True),
+     "i32:16, i32:1, i32:16, i32:1, 2, 8, 64, 64, 32, 64, 64, 8, fp32", {}, False),
     ("gemm_rs", "gemm_rs",
      f"*bf16:16, *bf16:16, *bf16:16, symm *bf16:16, {_RING}, i32, i32:16, i32:16, i32, i32:16, {_STRIDES}, "
-     "False, bf16, 64, 64, 32, 64, 64, 8, fp32", {}, True),
+     "False, bf16, 64, 64, 32, 64, 64, 8, fp32", {}, False),
     ("gemm_rs", "gemm_rs",
      f"*bf16:16, *bf16:16, *bf16:16, symm *fp32:16, {_RING}, i32, i32:16, i32:16, i32, i32:16, {_STRIDES}, "
-     "True, fp32, 64, 64, 32, 64, 64, 8, fp32", {}, True),
+     "True, fp32, 64, 64, 32, 64, 64, 8, fp32", {}, False),
     ("gemm_ar", "gemm_ar_one_shot",
      f"*bf16:16, *bf16:16, *bf16:16, symm *bf16:16, {_RING}, i32, i32:16, i32:16, i32:16, {_STRIDES}, bf16, "
-     "64, 64, 32, 64, 64, 8, fp32", {}, True),
+     "64, 64, 32, 64, 64, 8, fp32", {}, False),
     ("gemm_ar", "gemm_ar_two_shot",
      "*bf16:16, *bf16:16, *bf16:16, symm *bf16:16, symm *bf16:16, signal, signal, signal, *i64:16, i32, "
-     f"i32:16, i32:16, i32, i32:16, i32:16, {_STRIDES}, bf16, 64, 64, 32, 64, 64, 8, fp32", {}, True),
+     f"i32:16, i32:16, i32, i32:16, i32:16, {_STRIDES}, bf16, 64, 64, 32, 64, 64, 8, fp32", {}, False),
 ]
 
 

@@ -105,6 +105,10 @@ Value NvidiaMachine::clock(OpBuilder &b, Location loc) const {
   return emitPtx(b, loc, "mov.u64 $0, %globaltimer;", "=l", {b.getI64Type()}, {}, true)[0];
 }
 
+void NvidiaMachine::pause(OpBuilder &b, Location loc) const {
+  emitPtx(b, loc, "nanosleep.u32 64;", "", {}, {}, true);
+}
+
 void NvidiaMachine::exit(OpBuilder &b, Location loc) const {
   emitPtx(b, loc, "exit;", "", {}, {}, true);
 }

@@ -39,6 +39,7 @@ public:
                            mlir::Value address, mlir::Value value,
                            core::MemoryScope scope) const override;
   mlir::Value clock(mlir::OpBuilder &b, mlir::Location loc) const override;
+  void pause(mlir::OpBuilder &b, mlir::Location loc) const override;
   void exit(mlir::OpBuilder &b, mlir::Location loc) const override;
   void print(mlir::OpBuilder &b, mlir::Location loc, llvm::StringRef format,
              mlir::ValueRange values) const override;

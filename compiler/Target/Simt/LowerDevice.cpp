@@ -98,9 +98,14 @@ Value Lowering::pollSignals(const SignalCondition &condition, bool together) {
   index = after->getArgument(0);
   Value tries = after->getArgument(2);
   Value address = byteOffset(condition.signal, arith::MulIOp::create(b, loc, index, i64(8)));
-  Value seen = agreed(LLVM::LoadOp::create(b, loc, b.getI64Type(), address, 8, true, false, false,
-                                           false, AtomicOrdering::acquire,
-                                           machine.syncScope(condition.scope)));
+  auto load = [&]() -> Value {
+    return LLVM::LoadOp::create(b, loc, b.getI64Type(), address, 8, true, false, false, false,
+                                AtomicOrdering::acquire, machine.syncScope(condition.scope));
+  };
+  // One load for a warp: signals that many instances poll have to be written, too.
+  Value isFirstLane = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, lane(), i32(0));
+  Value seen = together ? agreed(emitIf(isFirstLane, b.getI64Type(), load, [&] { return i64(0); }))
+                        : load();
   Value holds = arith::CmpIOp::create(b, loc, predicateOf(condition.compare), seen, condition.value);
   auto next = scf::IfOp::create(b, loc, types, holds, true);
   {
@@ -116,6 +121,7 @@ Value Lowering::pollSignals(const SignalCondition &condition, bool together) {
     FailureValues details{LLVM::PtrToIntOp::create(b, loc, b.getI64Type(), address),
                           condition.value, seen, int32_t(condition.compare)};
     emitIf(late, [&] { writeFailure(TILERY_GPU_WAIT_TIMEOUT, -1, details); });
+    machine.pause(b, loc);
     Value more = arith::AddIOp::create(b, loc, tries, i32(1));
     Value broken = othersFailed(more, agreed);
     scf::YieldOp::create(b, loc,
@@ -160,10 +166,12 @@ void Lowering::waitFor(const SignalCondition &condition) {
   emitIf(any, [&] { machine.exit(b, loc); });
 }
 
-// What threads have written is seen by the copies that follow.
+// What threads have written is seen by the copies that follow. The acquire of the first lane, which alone
+// loads, reaches the others through the exchange; all fence, since any of them may start the copies.
 void Lowering::waitBeforeCopies(const SignalCondition &condition) {
   Value failed = pollSignals(condition, true);
   emitIf(failed, [&] { machine.exit(b, loc); });
+  fence(condition.scope);
   machine.orderCopies(b, loc);
 }
 

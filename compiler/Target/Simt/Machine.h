@@ -72,6 +72,8 @@ public:
                                    mlir::Value value, core::MemoryScope scope) const = 0;
   /// Nanoseconds, i64.
   virtual mlir::Value clock(mlir::OpBuilder &b, mlir::Location loc) const = 0;
+  /// Lets others run for a fraction of a microsecond.
+  virtual void pause(mlir::OpBuilder &b, mlir::Location loc) const = 0;
   /// Ends this thread.
   virtual void exit(mlir::OpBuilder &b, mlir::Location loc) const = 0;
   /// C's printf; `format` and the values follow its promotions.
