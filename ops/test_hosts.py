@@ -217,6 +217,10 @@ def test_checks_of_one_rank():
 
 
 def test_options():
+    def without_computing():
+        ty.ops.ag_gemm(A, B, C, comm=4, instances=4)
+    with fails(ty.LaunchError, "option 'comm' is 4 of 4 instances, which leaves none to compute"):
+        ty.spawn(without_computing, ranks=1)
     with fails(ty.ConfigError, "no option 'blok_m'; did you mean 'block_m'"):
         ty.ops.matmul(A, B, C, blok_m=3)
     with fails(ty.ConfigError, "softmax has no option 'eps'; it takes none"):
