@@ -119,7 +119,9 @@ public:
   /// Between any two places of the host and of devices; done on return.
   virtual void copy(void *destination, const void *source, size_t bytes) = 0;
 
-  virtual Stream createStream(int device) = 0;
+  /// `inOrder`: its work follows what the device's default stream was given before, and comes before
+  /// what that is given later; such streams wait for each other through it.
+  virtual Stream createStream(int device, bool inOrder = false) = 0;
   virtual void destroyStream(int device, Stream stream) = 0;
   /// In the order of the stream. Host memory must stay as it is until the copy is done.
   virtual void copyAsync(void *destination, const void *source, size_t bytes, int device,

@@ -107,7 +107,10 @@ void Domain::addRank(int rank) {
     if (each != own)
       own.driver->reach(heap.data(), each.device);
   heaps[size_t(rank)] = std::move(heap);
-  streams[size_t(rank)] = own.driver->createStream(own.device);
+  // Other libraries' work in the default stream makes arguments and reads results, so that launches
+  // keep its order. Ranks that share a device must not wait for each other that way.
+  bool alone = kind == WorldKind::Process || std::count(devices.begin(), devices.end(), own) == 1;
+  streams[size_t(rank)] = own.driver->createStream(own.device, alone);
 }
 
 void Domain::discard(int seat, size_t offset, size_t bytes) {

@@ -56,7 +56,7 @@ public:
   }
 
   // Work is done when a call returns, so that streams have no state.
-  Stream createStream(int) override { return nullptr; }
+  Stream createStream(int, bool) override { return nullptr; }
   void destroyStream(int, Stream) override {}
   void copyAsync(void *destination, const void *source, size_t bytes, int, Stream) override {
     copy(destination, source, bytes);

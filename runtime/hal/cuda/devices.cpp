@@ -171,24 +171,27 @@ void CudaDriver::copy(void *destination, const void *source, size_t bytes) {
   check(api().streamSynchronize(state.stream), "cuStreamSynchronize", "a copy");
 }
 
-Stream CudaDriver::createStream(int device) {
+Stream CudaDriver::createStream(int device, bool inOrder) {
   DeviceState &state = opened(device);
   Scope scope(state.context);
   std::lock_guard lock(mutex);
-  if (!state.idleStreams.empty()) {
-    Handle stream = state.idleStreams.back();
-    state.idleStreams.pop_back();
+  std::vector<Handle> &idle = inOrder ? state.idleInOrder : state.idleStreams;
+  if (!idle.empty()) {
+    Handle stream = idle.back();
+    idle.pop_back();
     return stream;
   }
   Handle stream = nullptr;
-  check(api().streamCreate(&stream, StreamNonBlocking), "cuStreamCreate");
+  check(api().streamCreate(&stream, inOrder ? 0 : StreamNonBlocking), "cuStreamCreate");
+  if (inOrder)
+    state.inOrder.insert(stream);
   return stream;
 }
 
 void CudaDriver::destroyStream(int device, Stream stream) {
   DeviceState &state = opened(device);
   std::lock_guard lock(mutex);
-  state.idleStreams.push_back(stream);
+  (state.inOrder.contains(stream) ? state.idleInOrder : state.idleStreams).push_back(stream);
 }
 
 void CudaDriver::copyAsync(void *destination, const void *source, size_t bytes, int device,

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <vector>
 
 namespace tilery::rt::hal::cuda {
@@ -30,7 +31,8 @@ struct DeviceState {
   Handle stream = nullptr;
   /// Streams that nobody uses now. They are kept: each has a hardware queue of its own only while
   /// there are few of them.
-  std::vector<Handle> idleStreams;
+  std::vector<Handle> idleStreams, idleInOrder;
+  std::set<Handle> inOrder; ///< streams that follow the default one, used or idle
 };
 
 /// Memory of one device in the driver's hands or the caller's.
@@ -130,7 +132,7 @@ public:
   void clear(void *memory, size_t bytes) override;
   void copy(void *destination, const void *source, size_t bytes) override;
 
-  Stream createStream(int device) override;
+  Stream createStream(int device, bool inOrder) override;
   void destroyStream(int device, Stream stream) override;
   void copyAsync(void *destination, const void *source, size_t bytes, int device,
                  Stream stream) override;
