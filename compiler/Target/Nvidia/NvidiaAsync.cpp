@@ -69,9 +69,10 @@ SmallVector<Value> NvidiaMachine::waitBarrier(OpBuilder &b, Location loc, Value 
                  SmallVector<Type>(carried.getTypes()), operands, true);
 }
 
-// "Proxies" in the PTX ISA: bulk copies are not ordered behind other accesses by an acquire alone.
+// The lanes meet, which orders their memory; "Proxies" in the PTX ISA: bulk copies are not ordered behind
+// other accesses by that alone.
 void NvidiaMachine::orderCopies(OpBuilder &b, Location loc) const {
-  emitPtx(b, loc, "fence.proxy.async;", "", {}, {}, true);
+  emitPtx(b, loc, "bar.warp.sync 0xffffffff;\nfence.proxy.async;", "", {}, {}, true);
 }
 
 // The start address of a matrix descriptor, in units of 16 bytes.

@@ -166,12 +166,11 @@ void Lowering::waitFor(const SignalCondition &condition) {
   emitIf(any, [&] { machine.exit(b, loc); });
 }
 
-// What threads have written is seen by the copies that follow. The acquire of the first lane, which alone
-// loads, reaches the others through the exchange; all fence, since any of them may start the copies.
+// What threads have written is seen by the copies that follow, whichever lane starts them; the first one,
+// which alone loads, has acquired it.
 void Lowering::waitBeforeCopies(const SignalCondition &condition) {
   Value failed = pollSignals(condition, true);
   emitIf(failed, [&] { machine.exit(b, loc); });
-  fence(condition.scope);
   machine.orderCopies(b, loc);
 }
 

@@ -116,7 +116,8 @@ public:
                                                      mlir::Value barrier, mlir::Value phase,
                                                      mlir::ValueRange carried,
                                                      const BrokenFlag &broken) const = 0;
-  /// Copies that start after this see what threads wrote that this one has synchronised with.
+  /// Copies that any lane of this warp starts after this see what threads wrote that one of its lanes has
+  /// synchronised with.
   virtual void orderCopies(mlir::OpBuilder &b, mlir::Location loc) const = 0;
   /// What the matrix units want to know of a tile at `address`: i32.
   virtual mlir::Value operandStart(mlir::OpBuilder &b, mlir::Location loc,

@@ -32,8 +32,9 @@ def put(out, acc, BLOCK: tl.constexpr):
 # CHECK: bar.red.or.pred
 # CHECK: wgmma.mma_async
 # CHECK: ld.acquire.sys{{.*}}b64
-# CHECK-NOT: bar.
-# CHECK: fence.proxy.async;
+# CHECK-NOT: bar.{{sync|red}}
+# CHECK: bar.warp.sync
+# CHECK-NEXT: fence.proxy.async;
 # CHECK-NOT: bar.
 # CHECK: cp.async.bulk.tensor
 @ty.jit
