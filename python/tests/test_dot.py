@@ -124,7 +124,7 @@ def kernel(a, b, out, M, N, K, sa, sb, sc, BM: tl.constexpr, BN: tl.constexpr, B
 def test_indices_that_wrap_around(backend, rows, columns, hinted):
     """Triton's way of loading whole tiles at the ends: what wraps around is not stored."""
     rng = np.random.default_rng(7)
-    depth = 72
+    depth = 80
     a, b = random_array(rng, (rows, depth), "fp16"), random_array(rng, (depth, columns), "fp16")
     out = np.full((rows, columns), np.nan, np.float32)
     kernel = make('''@ty.jit
@@ -151,7 +151,7 @@ def kernel(a, b, out, M, N, K, sa, sb, sc, HINTED: tl.constexpr, BM: tl.constexp
     kernel[grid](a, b, out, rows, columns, depth, depth, columns, columns, HINTED=hinted, BM=128, BN=64,
                  BK=32, num_warps=4)
     assert_close(out, a.astype(np.float64) @ b.astype(np.float64), depth=depth)
-    if backend == "cuda" and ".target sm_90a" in kernel.asm["ptx"]:
+    if backend == "cuda" and ".target sm_90a" in kernel.asm["ptx"] and columns % 16 == 0:
         assert "cp.async.bulk.tensor" in kernel.asm["ptx"]
 
 

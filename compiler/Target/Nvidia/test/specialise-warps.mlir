@@ -91,11 +91,10 @@ func.func @gemm(%a: !core.ptr<bf16> {core.divisibility = 16 : i32}, %b: !core.pt
 
 // -----
 
-// Copies would run ahead of the store to the array that they read.
+// What an instance stores after its last product, copies cannot overtake.
 // CHECK-LABEL: func.func @writes_what_it_loads
-// CHECK-NOT: simt.
-// CHECK: core.load
-// CHECK: core.dot
+// CHECK: simt.roles
+// CHECK: simt.async_dot
 // CHECK: core.store
 func.func @writes_what_it_loads(%a: !core.ptr<bf16> {core.divisibility = 16 : i32}, %b: !core.ptr<bf16> {core.divisibility = 16 : i32}, %c: !core.ptr<f32>, %K: i32, %s: i32 {core.divisibility = 16 : i32}) attributes {core.kernel} {
   %c0 = arith.constant 0 : i32
