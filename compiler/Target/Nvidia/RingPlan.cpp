@@ -31,7 +31,7 @@ bool RingPlan::isCandidate() {
       dots.push_back(dot);
     // Copies would be ahead of the checks of what they copy.
     auto check = dyn_cast<core::CheckBoundsOp>(op);
-    if (isa<core::AssertOp, scf::WhileOp>(op) || (check && isa<RankedTensorType>(check.getInside().getType())))
+    if (isa<scf::WhileOp>(op) || (check && isa<RankedTensorType>(check.getInside().getType())))
       fits = false;
   });
   return fits && !dots.empty();

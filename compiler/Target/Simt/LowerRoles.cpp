@@ -208,7 +208,7 @@ LogicalResult Lowering::lowerDotWait(DotWaitOp op) {
 // whatever is in the slot, as results count no more, up to its own next check.
 Value Lowering::failureToWatch() {
   WalkResult found = kernel.walk([](Operation *inner) {
-    bool canFail = isa<core::CheckBoundsOp>(inner) ||
+    bool canFail = isa<core::AssertOp, core::CheckBoundsOp>(inner) ||
                    (isa<device::DeviceDialect>(inner->getDialect()) &&
                     !isa<device::LocalOp, device::RankIdOp, device::NumRanksOp>(inner));
     return canFail ? WalkResult::interrupt() : WalkResult::advance();

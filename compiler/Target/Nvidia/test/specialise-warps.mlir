@@ -426,12 +426,10 @@ func.func @used_otherwise(%a: !core.ptr<bf16> {core.divisibility = 16 : i32}, %b
 
 // -----
 
-// Roles would have to agree on who ends when an assertion fails.
+// The consumer asserts; the producer finds the failure where it waits for a slot.
 // CHECK-LABEL: func.func @assertion
-// CHECK-NOT: simt.
-// CHECK: core.load
-// CHECK: core.dot
-// CHECK: core.store
+// CHECK: simt.roles
+// CHECK: simt.async_dot
 func.func @assertion(%a: !core.ptr<bf16> {core.divisibility = 16 : i32}, %b: !core.ptr<bf16> {core.divisibility = 16 : i32}, %c: !core.ptr<f32>, %K: i32, %s: i32 {core.divisibility = 16 : i32}) attributes {core.kernel} {
   %c0 = arith.constant 0 : i32
   %c64 = arith.constant 64 : i32
