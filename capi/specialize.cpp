@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
-// Specialisation as Triton's: types, constants, integers equal to 1, divisibility by 16.
+// Specialisation as Triton's: types, constants, integers equal to 1, divisibility by 16; and by 8 of
+// integers, because rows of so many halves still are aligned to 16 bytes.
 #include "capi/specialize.h"
 
 #include "capi/bindings.h"
@@ -26,7 +27,7 @@ struct ArgKey {
   uint64_t bits = 0; // of constants
   uint8_t kind = 0, dtype = 0, flags = 0, pad[5] = {};
 };
-enum : uint8_t { FlagDivisible = 1, FlagOne = 2, FlagSymmetric = 4 };
+enum : uint8_t { FlagDivisible = 1, FlagOne = 2, FlagSymmetric = 4, FlagHalfDivisible = 8 };
 
 /// Where the memory of a launch's arguments is.
 class ArgumentDevice {
@@ -133,7 +134,10 @@ private:
       break;
     case TILERY_ARG_INT:
       if (!parameter(i).doNotSpecialize)
-        key.flags = uint8_t((arg.bits % 16 == 0 ? FlagDivisible : 0) | (arg.bits == 1 ? FlagOne : 0));
+        key.flags = arg.bits % 16 == 0  ? FlagDivisible
+                    : arg.bits % 8 == 0 ? FlagHalfDivisible
+                    : arg.bits == 1     ? FlagOne
+                                        : uint8_t(0);
       break;
     case TILERY_ARG_FLOAT:
     case TILERY_ARG_BOOL:
@@ -179,7 +183,7 @@ private:
     const tilery_arg &arg = args[i];
     ArgKey key = keyOf(i);
     ParameterSpec spec;
-    spec.divisibleBy16 = key.flags & FlagDivisible;
+    spec.divisibility = key.flags & FlagDivisible ? 16 : key.flags & FlagHalfDivisible ? 8 : 1;
     spec.equalToOne = key.flags & FlagOne;
     if (arg.kind == TILERY_ARG_POINTER) {
       bool signal = arg.dtype == TILERY_SIGNAL;
@@ -239,9 +243,9 @@ ParameterSpec parseEntry(llvm::StringRef entry, const ParameterInfo &parameter) 
     return spec;
   }
   auto [type, suffix] = text.split(':');
-  spec.divisibleBy16 = suffix.trim() == "16";
+  spec.divisibility = suffix.trim() == "16" ? 16 : suffix.trim() == "8" ? 8 : 1;
   spec.equalToOne = suffix.trim() == "1";
-  if (!suffix.empty() && !spec.divisibleBy16 && !spec.equalToOne)
+  if (!suffix.empty() && spec.divisibility == 1 && !spec.equalToOne)
     bad();
   type = type.trim();
   if (type == "signal") {
@@ -252,7 +256,7 @@ ParameterSpec parseEntry(llvm::StringRef entry, const ParameterInfo &parameter) 
   type = type.trim();
   bool pointer = type.consume_front("*");
   std::optional<DType> dtype = frontend::dtypeNamed(type.trim());
-  bool hinted = spec.divisibleBy16 || spec.equalToOne;
+  bool hinted = spec.divisibility > 1 || spec.equalToOne;
   if (!dtype || (symmetric && !pointer) || (hinted && !pointer && frontend::isFloat(*dtype)) ||
       text.ends_with(":"))
     bad();

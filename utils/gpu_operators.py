@@ -25,7 +25,7 @@ from gpu_random import as_torch, torch_values  # noqa: E402
 import tilery as ty  # noqa: E402
 from tilery import ops  # noqa: E402
 
-TOLERANCE = {"fp32": 2e-3, "fp16": 2e-2, "bf16": 6e-2}
+TOLERANCE = {"int32": 0, "fp32": 2e-3, "fp16": 2e-2, "bf16": 6e-2}
 
 
 class Place:
@@ -80,6 +80,10 @@ def matmul(place):
         for m, n, k in [(128, 128, 64), (129, 136, 72), (1, 64, 64), (65, 33, 17), (256, 128, 8)]:
             a, b = normal((m, k), dtype), normal((k, n), dtype)
             place.call("matmul", [a, b], empty((m, n), dtype), wide(a) @ wide(b), dtype)
+    for m, n, k in [(129, 144, 80), (3, 64, 2048)]:
+        a, b = (np.random.default_rng(k).integers(-9, 9, shape).astype(np.int8)
+                for shape in [(m, k), (k, n)])
+        place.call("matmul", [a, b], np.zeros((m, n), np.int32), wide(a) @ wide(b), "int32")
 
 
 def softmax(place):
@@ -122,6 +126,42 @@ def attention(place):
             power = np.exp(scores - scores.max(axis=-1, keepdims=True))
             place.call("attention", [q, k, v], empty(q.shape, dtype),
                        power / power.sum(axis=-1, keepdims=True) @ wide(v), dtype, causal=causal)
+
+
+def decode(place):
+    for dtype in ("bf16", "fp32"):
+        for keys, dim, splits in [(50, 64, 0), (300, 128, 3), (17, 80, 2)]:
+            q = normal((2, 6, 1, dim), dtype)
+            k, v = normal((2, 2, keys, dim), dtype), normal((2, 2, keys, dim), dtype)
+            grouped = wide(q).reshape(2, 2, 3, dim)
+            scores = grouped @ wide(k).swapaxes(-1, -2) * dim**-0.5
+            power = np.exp(scores - scores.max(axis=-1, keepdims=True))
+            expected = (power / power.sum(axis=-1, keepdims=True) @ wide(v)).reshape(q.shape)
+            place.call("decode", [q, k, v, np.zeros(3 * 12 * (dim + 2), np.float32)],
+                       empty(q.shape, dtype), expected, dtype, splits=splits,
+                       order=lambda t, out: [*t[:3], out, None, t[3]])
+
+
+def swiglu(place):
+    for dtype in ("fp32", "bf16"):
+        for shape in [(1, 1), (3, 1000), (5, 4100)]:
+            gate = normal(shape, dtype)
+            up = gate[:, ::-1].copy()
+            place.call("swiglu", [gate, up], empty(shape, dtype),
+                       wide(gate) / (1 + np.exp(-wide(gate))) * wide(up), dtype,
+                       order=lambda t, out: [t[0], out, t[1]])
+
+
+def rope(place):
+    for dtype in ("fp32", "bf16"):
+        for heads, tokens, dim in [(1, 1, 2), (3, 13, 16), (5, 9, 80)]:
+            x, half = normal((2, heads, tokens, dim), dtype), dim // 2
+            angles = np.arange(tokens)[:, None] * 10000.0**(-np.arange(half) / half)[None, :]
+            cos, sin = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+            turned = (wide(x[..., :half]) + 1j * wide(x[..., half:])) * (cos + 1j * sin)
+            place.call("rope", [x, cos, sin], empty(x.shape, dtype),
+                       np.concatenate([turned.real, turned.imag], axis=-1), dtype,
+                       order=lambda t, out: [t[0], out, t[1], t[2]])
 
 
 # --- on all ranks: each has the same arrays, so that what comes out follows from them --------------------

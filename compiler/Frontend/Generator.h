@@ -19,7 +19,7 @@ struct ParameterSpec {
   /// Set for constexpr parameters (and None): its value. Otherwise the run-time type.
   std::optional<Value> constant;
   ElementType element;
-  bool divisibleBy16 = false;
+  int32_t divisibility = 1; ///< 16 or 8 where the value divides by it
   bool equalToOne = false;
 };
 

@@ -25,8 +25,9 @@ static void bindKernelParameters(Generator &gen, const FunctionDef &definition,
       value = *spec.constant;
     } else {
       value = Tile{kernel.getArgument(slot), spec.element};
-      if (spec.divisibleBy16)
-        kernel.setArgAttr(slot, "core.divisibility", gen.builder.getI32IntegerAttr(16));
+      if (spec.divisibility > 1)
+        kernel.setArgAttr(slot, "core.divisibility",
+                          gen.builder.getI32IntegerAttr(spec.divisibility));
       if (spec.equalToOne)
         value = gen.integer(1, spec.element.dtype);
       ++slot;

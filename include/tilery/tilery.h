@@ -321,7 +321,7 @@ TILERY_API tilery_status tilery_function_compile(tilery_function *function,
                                                  const tilery_arg *args, int32_t num_args,
                                                  tilery_kernel **kernel);
 /* From a signature as on the command line: "*fp32, symm *bf16, signal, i32, i32:16, 64, fp32"
- * (types, `:16` divisible by 16, `:1` equal to 1, literals for constexpr parameters). */
+ * (types, `:16` or `:8` divisible by it, `:1` equal to 1, literals for constexpr parameters). */
 TILERY_API tilery_status tilery_function_compile_signature(tilery_function *function,
                                                            const tilery_options *options,
                                                            const char *signature,

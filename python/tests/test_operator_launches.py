@@ -81,3 +81,17 @@ def test_elementwise():
         ty.ops.rope(q, q, cos, sin, k, k)
         show(2)
     ''') == ["swiglu 128 15 1 1", "rope 128 5 6 2"]
+
+
+def test_every_operator_is_watched_by_the_sanitizer():
+    """utils/gpu_sanitize.sh runs what utils/gpu_operators.py knows."""
+    import importlib.util
+    from pathlib import Path
+
+    import tilery as ty
+
+    path = Path(__file__).parents[2] / "utils/gpu_operators.py"
+    spec = importlib.util.spec_from_file_location("gpu_operators", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert [op["name"] for op in ty.ops.list() if not hasattr(module, op["name"])] == []

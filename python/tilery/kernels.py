@@ -70,7 +70,7 @@ def jit(fn=None, *, do_not_specialize=(), **ignored):
     """Makes a kernel of a Python function: `kernel[grid](args..., META=...)`.
 
     do_not_specialize: names or positions of integer parameters that are not specialised on 1
-    and on divisibility by 16.
+    and on divisibility by 16 or 8.
 
     Example::
 

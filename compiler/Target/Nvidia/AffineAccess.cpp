@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
-// Reads a load's pointers and mask as dimensions of an array with starts and extents.
+// Reads an access's pointers and mask as dimensions of an array with starts and extents.
 #include "compiler/Target/Nvidia/AffineAccess.h"
 
 #include "compiler/Dialect/Device/IR/Device.h"
@@ -288,16 +288,22 @@ bool isAligned(const AffineAccess &access) {
 } // namespace
 
 std::optional<AffineAccess> affineAccess(core::LoadOp load) {
-  auto tile = dyn_cast<RankedTensorType>(load.getType());
-  if (!tile || tile.getRank() != 2 || load.getIsVolatile() ||
-      !tile.getElementType().isIntOrFloat() || tile.getElementTypeBitWidth() < 8)
+  if (load.getIsVolatile() || (load.getOther() && !isSplatOfZero(load.getOther())))
     return std::nullopt;
-  if (load.getOther() && !isSplatOfZero(load.getOther()))
+  return affineAccess(load.getPointer(), load.getMask());
+}
+
+std::optional<AffineAccess> affineAccess(Value pointers, Value mask) {
+  auto tile = dyn_cast<RankedTensorType>(pointers.getType());
+  if (!tile || tile.getRank() != 2)
     return std::nullopt;
-  auto pointer = sumOfPointer(load.getPointer());
+  Type element = cast<core::PointerType>(tile.getElementType()).getPointee();
+  if (!element.isIntOrFloat() || element.getIntOrFloatBitWidth() < 8)
+    return std::nullopt;
+  auto pointer = sumOfPointer(pointers);
   if (!pointer)
     return std::nullopt;
-  AffineAccess access{pointer->base, tile.getElementType(), {}, 0};
+  AffineAccess access{pointer->base, element, {}, 0};
   // One term a dimension of the tile: its stride.
   AffineTerm strides[2];
   int found[2] = {0, 0};
@@ -318,12 +324,11 @@ std::optional<AffineAccess> affineAccess(core::LoadOp load) {
       return std::nullopt;
   access.dims.push_back({strides[access.fastest], {}, {}, tile.getDimSize(access.fastest)});
   access.dims.push_back({strides[slow], {}, {}, tile.getDimSize(slow)});
-  MaskedStarts starts{startInMask(load.getMask(), int(access.fastest)),
-                      startInMask(load.getMask(), int(slow))};
+  MaskedStarts starts{startInMask(mask, int(access.fastest)), startInMask(mask, int(slow))};
   if (!distribute(access, pointer->offset, starts) || !isAligned(access))
     return std::nullopt;
   SmallVector<int> place = {access.fastest == 0 ? 0 : 1, access.fastest == 0 ? 1 : 0};
-  if (load.getMask() && !readMask(access, load.getMask(), place))
+  if (mask && !readMask(access, mask, place))
     return std::nullopt;
   return access;
 }
@@ -351,6 +356,17 @@ std::optional<int64_t> keptByMask(Value mask, int dim) {
       !matchPattern(compare.getRhs(), m_Constant(&bound)) || !bound.isSplat())
     return std::nullopt;
   return bound.getSplatValue<APInt>().getSExtValue();
+}
+
+// A map cannot have an extent of 0: the launcher makes it 1. What starts far outside reads as 0.
+Value emitStart(OpBuilder &b, Location loc, const AccessDim &dim) {
+  Value start = emitSum(b, loc, dim.start);
+  if (!dim.extent || matchPattern(dim.extent, m_Constant()))
+    return start;
+  Value none = arith::ConstantOp::create(b, loc, b.getZeroAttr(dim.extent.getType()));
+  Value isEmpty = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, dim.extent, none);
+  Value outside = arith::ConstantIntOp::create(b, loc, 1 << 30, 32);
+  return arith::SelectOp::create(b, loc, isEmpty, outside, start);
 }
 
 } // namespace tilery::nvidia

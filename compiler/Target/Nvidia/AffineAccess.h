@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
-// Loads of tiles whose addresses are affine in the tile's coordinates and whose mask only cuts off
+// Accesses of tiles whose addresses are affine in the tile's coordinates and whose mask only cuts off
 // what lies outside of an array: what a bulk copy by tensor map does by itself.
 #pragma once
 
@@ -8,13 +8,13 @@
 
 namespace tilery::nvidia {
 
-/// One dimension of the array that a load walks over.
+/// One dimension of the array that an access walks over.
 struct AccessDim {
   /// Elements from one index to the next: a constant or a constant times an argument.
   AffineTerm stride;
   /// Index of the tile's first element, a uniform sum.
   AffineSum start;
-  /// Indices at or beyond it read as 0; null when nothing is cut off.
+  /// Indices at or beyond it read as 0 and are not written; null when nothing is cut off.
   mlir::Value extent;
   /// Of the tile, 1 where only `start` moves.
   int64_t box = 1;
@@ -31,9 +31,13 @@ struct AffineAccess {
   unsigned fastest = 0;
 };
 
-/// None when the load is of another kind, or not aligned for bulk copies. A bulk copy brings more than
-/// the mask keeps where `kept` is set.
+/// None when the access is of another kind, or not aligned for bulk copies. A bulk copy moves more than
+/// the mask keeps where `kept` is set. `mask` may be null.
+std::optional<AffineAccess> affineAccess(mlir::Value pointer, mlir::Value mask);
 std::optional<AffineAccess> affineAccess(core::LoadOp load);
+
+/// The coordinate of the tile's first element, i32.
+mlir::Value emitStart(mlir::OpBuilder &b, mlir::Location loc, const AccessDim &dim);
 
 /// How many indices of a tile, from its first along `dim`, a mask keeps at most, as it says by a
 /// comparison of tl.arange with a constant; none when it does not.

@@ -56,6 +56,19 @@ public:
   llvm::SmallVector<mlir::Value> loadMatrices(mlir::OpBuilder &b, mlir::Location loc,
                                               mlir::Value row, unsigned count,
                                               bool transposed) const override;
+  void storeMatrices(mlir::OpBuilder &b, mlir::Location loc, mlir::Value row,
+                     mlir::ValueRange words) const override;
+
+  bool copiesStores() const override { return capability == 90; }
+  void publishStage(mlir::OpBuilder &b, mlir::Location loc) const override;
+  void storeRow(mlir::OpBuilder &b, mlir::Location loc, mlir::Value destination, mlir::Value source,
+                mlir::Value bytes) const override;
+  void storeBox(mlir::OpBuilder &b, mlir::Location loc, mlir::Value map,
+                mlir::ValueRange coordinates, mlir::Value source,
+                mlir::Value enabled) const override;
+  void commitStores(mlir::OpBuilder &b, mlir::Location loc) const override;
+  void awaitStores(mlir::OpBuilder &b, mlir::Location loc) const override;
+  void awaitStage(mlir::OpBuilder &b, mlir::Location loc, unsigned pending) const override;
 
   void initSlotBarrier(mlir::OpBuilder &b, mlir::Location loc, mlir::Value address,
                        unsigned arrivals) const override;

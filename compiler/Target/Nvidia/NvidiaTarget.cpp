@@ -71,6 +71,11 @@ void NvidiaTarget::addTilePasses(mlir::OpPassManager &passes) const {
     passes.addPass(createSpecialiseWarps(options.numWarps, options.numStages, machine.sharedBytes()));
   passes.addPass(mlir::createCanonicalizerPass());
   passes.addPass(mlir::createCSEPass());
+  // Behind the rings, which come first where shared memory is short.
+  if (hasRoles())
+    passes.addPass(createStoreTiles(options.numWarps, machine.sharedBytes()));
+  passes.addPass(simt::createStoreRows(machine, options.numWarps));
+  passes.addPass(mlir::createCanonicalizerPass());
   passes.addPass(simt::createAssignLayouts(machine, options.numWarps));
   // Equal requests by different users become one.
   passes.addPass(mlir::createCSEPass());

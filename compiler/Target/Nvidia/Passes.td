@@ -60,4 +60,28 @@ def SpecialiseWarps : Pass<"tilery-nvidia-specialise-warps", "::mlir::ModuleOp">
                            "::mlir::scf::SCFDialect"];
 }
 
+def StoreTiles : Pass<"tilery-nvidia-store-tiles", "::mlir::ModuleOp"> {
+  let summary = "results of products leave through shared memory by bulk copies";
+  let description = [{
+    In kernels with roles, a store of a product's result becomes `simt.store_tile` where a tensor map
+    describes it as it would a load: the mask cuts off what lies outside of the array, and whole boxes of
+    16 rows or 128 bytes of columns. The copies run while the next tile is computed, and neither exchanges
+    between lanes nor registers for addresses are needed.
+
+    ```mlir
+    core.store %p, %v, %m : tensor<128x256x!core.ptr<bf16>>, tensor<128x256xbf16>, tensor<128x256xi1>
+    ```
+    becomes
+    ```mlir
+    simt.store_tile %v map 2 at %column, %row if %true slots 2 kept 0, 0 : tensor<128x256xbf16>
+    ```
+    Runs after warps are specialised, which says how much shared memory is left: without room for one box a
+    warp, stores stay. Runs before layouts are assigned.
+  }];
+  let options = [
+    Option<"numWarps", "num-warps", "unsigned", "4", "warps of a program instance">,
+    Option<"sharedBytes", "shared-bytes", "int64_t", "232448", "shared memory of a program instance">];
+  let dependentDialects = ["::tilery::simt::SimtDialect", "::mlir::arith::ArithDialect"];
+}
+
 #endif

@@ -66,17 +66,6 @@ public:
 private:
   //===-- 2) The producer ----------------------------------------------------------------------------===//
 
-  // A map cannot have an extent of 0: the launcher makes it 1. What starts far outside reads as 0.
-  static Value startOf(OpBuilder &b, Location loc, const AccessDim &dim) {
-    Value start = emitSum(b, loc, dim.start);
-    if (!dim.extent || matchPattern(dim.extent, m_Constant()))
-      return start;
-    Value none = arith::ConstantOp::create(b, loc, b.getZeroAttr(dim.extent.getType()));
-    Value isEmpty = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, dim.extent, none);
-    Value outside = arith::ConstantIntOp::create(b, loc, 1 << 30, 32);
-    return arith::SelectOp::create(b, loc, isEmpty, outside, start);
-  }
-
   void insertProduces() {
     for (Group &group : groups) {
       // After the last load, where all coordinates are known.
@@ -90,7 +79,7 @@ private:
       SmallVector<int32_t> ranks;
       for (const Load &load : group.loads) {
         for (const AccessDim &dim : load.access.dims)
-          coordinates.push_back(startOf(b, last->getLoc(), dim));
+          coordinates.push_back(emitStart(b, last->getLoc(), dim));
         ranks.push_back(int32_t(load.access.dims.size()));
       }
       produces.push_back(

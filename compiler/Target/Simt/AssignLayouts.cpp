@@ -7,8 +7,10 @@
 //  2) fixed values get the best layout that reaches them, to a fixed point over loops;
 //  3) fixed values get their types; operands are requested in the layout their user needs:
 //     free ones are cloned, fixed ones converted, each once a layout.
+#include "compiler/Target/Simt/Accesses.h"
 #include "compiler/Target/Simt/LayoutChoice.h"
 #include "compiler/Target/Simt/Passes.h"
+#include "compiler/Target/Simt/RowStage.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
@@ -168,6 +170,19 @@ private:
         .Case([&](core::StoreOp store) {
           if (isTileValue(store.getPointer()))
             takeAll(store, storeLayout(store));
+        })
+        .Case([&](StoreTileOp store) {
+          unsigned bits = getElementTypeOrSelf(store.getValue()).getIntOrFloatBitWidth();
+          RowStage stage(core::shapeOf(store.getValue().getType()), bits / 8, numWarps());
+          take(store, 0, stage.tile.attr(kernel.getContext()));
+        })
+        .Case([&](StoreRowsOp store) {
+          RowStage stage(core::shapeOf(store.getValue().getType()),
+                         pointeeBytes(store.getRows().getType()), numWarps());
+          take(store, 0, stage.rows.attr(kernel.getContext()));
+          take(store, 1, stage.tile.attr(kernel.getContext()));
+          if (store.getMask())
+            take(store, 3, stage.rows.attr(kernel.getContext()));
         })
         .Case<core::AtomicRMWOp, core::AtomicCASOp>([&](auto atomic) {
           if (isTileValue(atomic.getResult()))

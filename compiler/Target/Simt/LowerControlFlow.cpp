@@ -108,7 +108,7 @@ void Lowering::enterLoop(Region &body) {
   body.walk([&](Operation *op) {
     if (isa<core::LoadOp, CopySlotOp, core::AtomicRMWOp, core::AtomicCASOp>(op))
       unknownLoads = true;
-    if (isa<core::StoreOp, core::AtomicRMWOp, core::AtomicCASOp>(op))
+    if (isa<core::StoreOp, StoreRowsOp, StoreTileOp, core::AtomicRMWOp, core::AtomicCASOp>(op))
       unknownStores = true;
     sharedBusy |= isa<ConvertLayoutOp, core::ReduceOp, core::DotOp, core::GatherOp,
                       core::AtomicRMWOp, core::AtomicCASOp, core::LoadOp, ReadSlotOp,

@@ -141,6 +141,8 @@ std::optional<Elements> Lowering::convertByShuffles(ValueRange source, const Lin
 //===-- Shared memory -----------------------------------------------------------------------------------===//
 
 void Lowering::barrier() {
+  if (storesCopy && !inProducer)
+    machine.awaitStores(b, loc);
   machine.barrier(b, loc, meetingThreads);
   ordered();
 }

@@ -15,41 +15,16 @@
 
 namespace tilery::simt {
 
-static constexpr int64_t slotAlignment = 1024; // of swizzled panels of 128 bytes
 static constexpr unsigned producerWarps = 4;   // registers are given and taken by groups of four
 
 //===-- Rings in shared memory ----------------------------------------------------------------------===//
 
-// `simt.rings`: one dictionary a ring with `stages` and `tiles`.
 void Lowering::allocateRings() {
-  auto list = kernel->getAttrOfType<ArrayAttr>("simt.rings");
-  if (!list)
-    return;
-  int64_t offset = 0;
-  for (Attribute entry : list) {
-    auto dictionary = cast<DictionaryAttr>(entry);
-    Ring ring;
-    ring.stages = unsigned(cast<IntegerAttr>(dictionary.get("stages")).getInt());
-    for (Attribute tile : cast<ArrayAttr>(dictionary.get("tiles"))) {
-      auto type = cast<BufferType>(cast<TypeAttr>(tile).getValue());
-      ring.tiles.push_back(type);
-      ring.offsets.push_back(offset);
-      ring.slotBytes += type.bytes();
-      offset += int64_t(llvm::alignTo(uint64_t(type.bytes()), slotAlignment)) * ring.stages;
-    }
-    rings.push_back(std::move(ring));
-  }
-  int64_t behind = 0;
-  for (const Ring &ring : rings)
-    for (BufferType tile : ring.tiles)
-      behind = std::max(behind, bytesBehind(tile));
-  offset += behind;
-  for (Ring &ring : rings) {
-    ring.barriers = offset;
-    offset += 16 * ring.stages;
-  }
-  ringBytes = int64_t(llvm::alignTo(uint64_t(offset), 128));
-  sharedBytes = ringBytes;
+  RingMemory memory = ringMemory(kernel);
+  for (RingPlace &place : memory.rings)
+    rings.push_back({std::move(place)});
+  sharedBytes = ringBytes = memory.bytes;
+  allocateStage();
 }
 
 Value Lowering::sharedInteger() {
@@ -57,8 +32,7 @@ Value Lowering::sharedInteger() {
 }
 
 Value Lowering::slotAddress(const Ring &ring, unsigned tile, Value slot) {
-  int64_t bytes = int64_t(llvm::alignTo(uint64_t(ring.tiles[tile].bytes()), slotAlignment));
-  Value inRing = arith::MulIOp::create(b, loc, slot, i32(bytes));
+  Value inRing = arith::MulIOp::create(b, loc, slot, i32(slotBytes(ring.tiles[tile])));
   Value base = arith::AddIOp::create(b, loc, sharedInteger(), i32(ring.offsets[tile]));
   return arith::AddIOp::create(b, loc, base, inRing);
 }
@@ -254,6 +228,8 @@ LogicalResult Lowering::lowerRoles(RolesOp op) {
   meetingThreads = consumerThreads;
   if (failed(lowerBlock(op.getConsumer().front())))
     return failure();
+  if (storesCopy)
+    machine.awaitStores(b, loc); // shared memory must outlive them
   meetingThreads = 0;
   extraWarps = producerWarps;
   return success();

@@ -306,6 +306,8 @@ LogicalResult Lowering::lowerOp(Operation *op) {
       .Case([&](ReleaseOp release) { return lowerRelease(release); })
       .Case([&](AsyncDotOp dot) { return lowerAsyncDot(dot); })
       .Case([&](DotWaitOp wait) { return lowerDotWait(wait); })
+      .Case([&](StoreTileOp store) { return lowerStoreTile(store); })
+      .Case([&](StoreRowsOp store) { return lowerStoreRows(store); })
       .Case([&](TransposedOp view) {
         define(view, {scalar(view.getSource())});
         return success();

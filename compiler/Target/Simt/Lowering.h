@@ -9,6 +9,8 @@
 #include "compiler/Dialect/Device/IR/Device.h"
 #include "compiler/Target/Simt/AxisInfo.h"
 #include "compiler/Target/Simt/Passes.h"
+#include "compiler/Target/Simt/RingMemory.h"
+#include "compiler/Target/Simt/RowStage.h"
 #include "compiler/Target/Simt/SharedMemory.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -187,11 +189,7 @@ private:
   Value slotStart(Value slots, Value slot);
 
   //===-- Roles and rings (LowerRoles.cpp) --------------------------------------------------------------------------------===//
-  struct Ring {
-    unsigned stages = 0;
-    SmallVector<BufferType> tiles;
-    SmallVector<int64_t> offsets; ///< of each tile's first slot in shared memory
-    int64_t slotBytes = 0, barriers = 0;
+  struct Ring : RingPlace {
     Value slot, phase; ///< variables of the role that is lowered now
   };
   void allocateRings();
@@ -210,6 +208,17 @@ private:
   LogicalResult lowerRelease(ReleaseOp op);
   LogicalResult lowerAsyncDot(AsyncDotOp op);
   LogicalResult lowerDotWait(DotWaitOp op);
+
+  //===-- Results that leave by copies (LowerStores.cpp) --------------------------------------------------------------------===//
+  void allocateStage();
+  void beforeCopiedStore();
+  LogicalResult lowerStoreTile(StoreTileOp op);
+  LogicalResult lowerStoreRows(StoreRowsOp op);
+  Elements storedRegisters(Value tile);
+  void stageBox(ValueRange list, const RowStage &stage, int64_t box, Value start);
+  void stageRows(ValueRange list, const RowStage &stage, int64_t first, int64_t staged);
+  void copyStagedRows(StoreRowsOp op, const RowStage &stage, int64_t first);
+  Value stageOfWarp(int64_t bytes);
 
   //===-- Ranks, checks, prints (LowerDevice.cpp, LowerDebug.cpp) ---------------------------------------------------===//
   LogicalResult lowerDevice(Operation *op);
@@ -273,6 +282,8 @@ private:
 
   int64_t sharedBytes = 0, ringBytes = 0;
   SmallVector<Ring> rings;
+  int64_t stageOffset = 0;   ///< where results are staged in shared memory
+  bool storesCopy = false;   ///< copies of results may be under way
   unsigned meetingThreads = 0; ///< at barriers; 0: all of the block
   unsigned extraWarps = 0;
   bool inProducer = false;

@@ -100,6 +100,28 @@ public:
                                                       mlir::Value row, unsigned count,
                                                       bool transposed) const = 0;
 
+  /// Words (i32) of one, two or four matrices, as loadMatrices gives them; `row` is this lane's.
+  virtual void storeMatrices(mlir::OpBuilder &b, mlir::Location loc, mlir::Value row,
+                             mlir::ValueRange words) const = 0;
+
+  //===-- Copies from shared to global memory that run by themselves ------------------------------------===//
+  virtual bool copiesStores() const = 0;
+  /// What this warp has written to shared memory is there for its copies.
+  virtual void publishStage(mlir::OpBuilder &b, mlir::Location loc) const = 0;
+  /// Starts a copy of `bytes` (i32, a multiple of 16) to global memory, a peer's too; none for 0.
+  virtual void storeRow(mlir::OpBuilder &b, mlir::Location loc, mlir::Value destination,
+                        mlir::Value source, mlir::Value bytes) const = 0;
+  /// Starts a copy to the array that `map` describes, on one lane, where `enabled` (i1) holds.
+  virtual void storeBox(mlir::OpBuilder &b, mlir::Location loc, mlir::Value map,
+                        mlir::ValueRange coordinates, mlir::Value source,
+                        mlir::Value enabled) const = 0;
+  /// The copies that this thread started since the last commit are one group.
+  virtual void commitStores(mlir::OpBuilder &b, mlir::Location loc) const = 0;
+  /// Until all copies of this thread are done.
+  virtual void awaitStores(mlir::OpBuilder &b, mlir::Location loc) const = 0;
+  /// Until all but the last `pending` groups of this warp have read what they copy, for all its lanes.
+  virtual void awaitStage(mlir::OpBuilder &b, mlir::Location loc, unsigned pending) const = 0;
+
   //===-- Engines that run by themselves; addresses in shared memory are i32 -----------------===//
   virtual void initSlotBarrier(mlir::OpBuilder &b, mlir::Location loc, mlir::Value address,
                                unsigned arrivals) const = 0;

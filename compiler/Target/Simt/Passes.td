@@ -50,6 +50,29 @@ def AssignLayouts : Pass<"tilery-simt-assign-layouts"> {
   let dependentDialects = ["::tilery::simt::SimtDialect"];
 }
 
+def StoreRows : Pass<"tilery-simt-store-rows"> {
+  let summary = "results of products go to other ranks through shared memory, by copies of rows";
+  let description = [{
+    In kernels with roles, a store of a product's result to another rank becomes `simt.store_rows` where
+    each row is consecutive in memory, aligned to 16 bytes, and the mask takes away whole rows and ends of
+    rows only. The copies run while the next tile is computed; stores would hold the warps up at the rate of
+    the link. No tensor map describes the memory of a rank that is known at run time only.
+
+    ```mlir
+    core.store %p, %v, %m : tensor<128x256x!core.ptr<bf16>>, tensor<128x256xbf16>, tensor<128x256xi1>
+    ```
+    becomes
+    ```mlir
+    simt.store_rows %starts, %v first %count mask %rows columns 128
+        : tensor<128x!core.ptr<bf16>>, tensor<128x256xbf16>, tensor<128xi1>
+    ```
+    Runs after warps are specialised, which says how much shared memory is left, and before layouts are
+    assigned.
+  }];
+  let options = [Option<"numWarps", "num-warps", "unsigned", "4", "warps of a program instance">];
+  let dependentDialects = ["::tilery::simt::SimtDialect", "::mlir::arith::ArithDialect"];
+}
+
 def PipelineLoads : Pass<"tilery-simt-pipeline-loads", "::mlir::ModuleOp"> {
   let summary = "loads of products are copied to shared memory iterations ahead";
   let description = [{

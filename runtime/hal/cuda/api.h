@@ -122,7 +122,7 @@ static_assert(sizeof(LaunchConfig) == 56);
   CALL(memHostAlloc, cuMemHostAlloc, (void **, size_t, unsigned))                                 \
   CALL(memcpyAsync, cuMemcpyAsync, (Address, Address, size_t, Handle))                            \
   CALL(memsetAsync, cuMemsetD8Async, (Address, unsigned char, size_t, Handle))                    \
-  CALL(pointerGetAttribute, cuPointerGetAttribute, (void *, int, Address))                        \
+  CALL(pointerGetAttributes, cuPointerGetAttributes, (unsigned, int *, void **, Address))         \
   CALL(streamCreate, cuStreamCreate, (Handle *, unsigned))                                        \
   CALL(streamDestroy, cuStreamDestroy_v2, (Handle))                                               \
   CALL(streamSynchronize, cuStreamSynchronize, (Handle))                                          \

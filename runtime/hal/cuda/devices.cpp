@@ -145,18 +145,15 @@ int CudaDriver::deviceOf(const void *address) const {
   // Of a peer's memory the driver tells where it lies, not who can use it here.
   if (ReachableBlock block = reachableAt(address); block.bytes > 0)
     return block.device;
-  Result result = api().pointerGetAttribute(&type, MemoryType, at);
+  // For memory that the driver has never seen, the host's, this form leaves zeros and is no error.
+  int which[] = {MemoryType, IsManaged, DeviceOrdinal};
+  void *values[] = {&type, &managed, &ordinal};
+  Result result = api().pointerGetAttributes(3, which, values, at);
   if (result == InvalidContext) { // of a thread that has used no device yet
     check(api().contextSetCurrent(opened(anyOpened()).context), "cuCtxSetCurrent");
-    result = api().pointerGetAttribute(&type, MemoryType, at);
+    result = api().pointerGetAttributes(3, which, values, at);
   }
-  // Memory that the driver has never seen is an error to it: the host's.
-  if (result != Success)
-    return -1;
-  api().pointerGetAttribute(&managed, IsManaged, at);
-  if (type != MemoryTypeDevice && !managed)
-    return -1;
-  return api().pointerGetAttribute(&ordinal, DeviceOrdinal, at) == Success ? ordinal : -1;
+  return result == Success && (type == MemoryTypeDevice || managed) ? ordinal : -1;
 }
 
 void CudaDriver::copy(void *destination, const void *source, size_t bytes) {

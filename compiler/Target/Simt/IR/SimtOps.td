@@ -139,6 +139,37 @@ def Simt_DotWaitOp : Simt_RingOp<"dot_wait"> {
   let assemblyFormat = "$pending (`,` $accumulators^ `:` type($accumulators) `->` type($results))? attr-dict";
 }
 
+def Simt_StoreTileOp : Simt_RingOp<"store_tile"> {
+  let summary = "start copying a tile to an array that a tensor map describes";
+  let description = [{
+    The tile is left in shared memory, in boxes of 16 rows and 128 bytes of columns, of which each warp
+    has room for `slots`, and from where copies take it that run by themselves. They leave out what lies
+    outside of the array. Lowering waits for them before the next barrier, so that program order and
+    releases hold. Coordinates are those of the tile's first element, columns first, then rows. Boxes
+    outside of the first `keptRows` rows and `keptColumns` columns are not stored; 0: all are.
+  }];
+  let arguments = (ins Core_Tile:$value, I32Attr:$map, I32Attr:$slots, I64Attr:$keptRows,
+                       I64Attr:$keptColumns, I1:$enabled, Variadic<I32>:$coordinates);
+  let assemblyFormat = [{
+    $value `map` $map `at` $coordinates `if` $enabled `slots` $slots `kept` $keptRows `,` $keptColumns attr-dict `:` type($value)
+  }];
+}
+
+def Simt_StoreRowsOp : Simt_RingOp<"store_rows"> {
+  let summary = "start copying the first `count` elements of each row of a tile to where its row goes";
+  let description = [{
+    The rows are left in shared memory, `columns` columns of each warp at a time, from where copies take
+    them that run by themselves. Lowering waits for them before the next barrier, so that program order
+    and releases hold. `mask` says which rows are stored, all of them without it.
+  }];
+  let arguments = (ins Core_Tile:$rows, Core_Tile:$value, I32:$count, Optional<Core_Tile>:$mask,
+                       I64Attr:$columns);
+  let assemblyFormat = [{
+    $rows `,` $value `first` $count (`mask` $mask^)? `columns` $columns attr-dict
+    `:` type($rows) `,` type($value) (`,` type($mask)^)?
+  }];
+}
+
 //===-- Slots that threads fill ahead of a loop ------------------------------------------------===//
 
 def Simt_SlotsType : TypeDef<Simt_Dialect, "Slots"> {

@@ -194,18 +194,16 @@ extern "C" int cuIpcOpenMemHandle_v2(Address *memory, IpcHandle handle, unsigned
 }
 FAKE(cuIpcCloseMemHandle, (Address memory), return release(memory);)
 
-extern "C" int cuPointerGetAttribute(void *data, int which, Address memory) {
+extern "C" int cuPointerGetAttributes(unsigned count, int *which, void **values, Address memory) {
   State &s = state();
   std::lock_guard lock(s.mutex);
   auto after = s.allocations.upper_bound(memory);
-  if (after == s.allocations.begin())
-    return InvalidValue;
-  auto &[begin, allocation] = *std::prev(after);
-  if (memory >= begin + allocation.bytes)
-    return InvalidValue;
-  if (which == IsManaged)
-    *static_cast<unsigned *>(data) = 0;
-  else
-    *static_cast<int *>(data) = which == MemoryType ? int(MemoryTypeDevice) : allocation.device;
+  auto found = after == s.allocations.begin() ? after : std::prev(after);
+  bool known = after != s.allocations.begin() && memory < found->first + found->second.bytes;
+  for (unsigned i = 0; i < count; ++i)
+    if (which[i] == DeviceOrdinal)
+      *static_cast<int *>(values[i]) = known ? found->second.device : -2; // as the driver
+    else
+      *static_cast<unsigned *>(values[i]) = known && which[i] == MemoryType ? MemoryTypeDevice : 0;
   return Success;
 }
