@@ -1,12 +1,15 @@
 # SPDX-FileCopyrightText: The Tilery authors
 # SPDX-License-Identifier: Apache-2.0
-"""torch: tensors as arguments, its current stream, its ranks, and our operators as its own.
+"""torch: tensors as arguments, its current stream, its ranks, and our operators as its own:
+those of one rank by `register_ops`, collectives, products that communicate and parallel layers as
+functions and classes of this module (docs/torch.md).
 
 torch is imported only by what the user calls for it; the rest looks whether it is there.
 """
 
 from __future__ import annotations
 
+import importlib
 import sys
 
 from tilery import _capi
@@ -14,6 +17,15 @@ from tilery.arguments import ArrayArgument, checked
 from tilery.errors import Error, LaunchError
 
 _state = {"registered": False, "first": None}
+# What the modules beside this one give, which import torch.
+_GIVEN = {
+    "torch_groups": ("team",),
+    "torch_collectives": ("all_gather", "reduce_scatter", "all_reduce", "all_to_all", "broadcast",
+                          "sum_gradients", "shard"),
+    "torch_products": ("all_gather_matmul", "matmul_reduce_scatter", "matmul_all_reduce",
+                       "replicated_matmul"),
+    "torch_layers": ("ColumnParallelLinear", "RowParallelLinear"),
+}
 
 
 def argument(name: str, value) -> ArrayArgument:
@@ -99,3 +111,15 @@ def register_ops() -> dict:
     """
     from tilery.interop.torch_ops import define
     return define()
+
+
+def __getattr__(name: str):
+    module = next((module for module, names in _GIVEN.items() if name in names), None)
+    if module is None:
+        raise AttributeError(f"tilery.interop.torch has no '{name}'")
+    value = globals()[name] = getattr(importlib.import_module(f"tilery.interop.{module}"), name)
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *(name for names in _GIVEN.values() for name in names)})

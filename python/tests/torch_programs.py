@@ -1,0 +1,550 @@
+# SPDX-FileCopyrightText: The Tilery authors
+# SPDX-License-Identifier: Apache-2.0
+"""What each rank runs in test_torch_parallel.py. References are torch.distributed's collectives and
+torch's own products of whole matrices in float64, both on the host."""
+
+import copy
+
+import torch
+import torch.distributed as dist
+import torch.distributed.nn.functional as reference
+from torch import nn
+
+import tilery as ty
+from tilery.interop import torch as interop
+from tilery.interop import torch_collectives, torch_groups, torch_products
+from torch_training import train  # noqa: F401
+
+# Relative to the largest value: half a unit of the type for the result and for each operand that was
+# rounded before. float32 products on GPUs multiply in TF32, whose unit is 2^-10.
+UNIT = {torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7, torch.float32: 2.0**-10}
+
+
+def ranks() -> tuple[int, int]:
+    return dist.get_rank(), dist.get_world_size()
+
+
+def random(seed: int, *shape, dtype=torch.float32, device="cpu", scale: float = 1.0):
+    """The same on all ranks for one seed."""
+    generator = torch.Generator().manual_seed(seed)
+    return (torch.randn(shape, generator=generator) * scale).to(dtype).to(device)
+
+
+def own(x, dim: int = 0):
+    """This rank's part: ceil(extent / ranks) until nothing is left."""
+    rank, size = ranks()
+    rows = -(-x.shape[dim] // size)
+    begin = min(rank * rows, x.shape[dim])
+    return x.narrow(dim, begin, min(rows, x.shape[dim] - begin))
+
+
+def leaf(x, device="cpu"):
+    return x.detach().to(device).requires_grad_()
+
+
+def close(actual, expected, dtype=None, roundings: float = 1, name: str = ""):
+    """Within `roundings` units of `dtype`, relative to the largest expected value."""
+    dtype = dtype or actual.dtype
+    unit = 2.0**-20 if dtype == torch.float32 and actual.device.type == "cpu" else UNIT[dtype]
+    assert actual.shape == expected.shape, (name, actual.shape, expected.shape)
+    bound = roundings * unit * max(float(expected.detach().abs().max()), 1e-3) if expected.numel() else 0
+    error = (actual.detach().cpu().double() - expected.detach().cpu().double()).abs()
+    assert not error.numel() or float(error.max()) <= bound, (name, float(error.max()), bound)
+
+
+# ---- Collectives ---------------------------------------------------------------------------
+
+
+def collectives(device, dtype):
+    """Values beside those of torch.distributed."""
+    rank, size = ranks()
+    dtype = getattr(torch, dtype)
+    x = (torch.arange(size * 3 * 5 * 2).reshape(size * 3, 5, 2) % 15 * (rank + 1)).to(dtype)
+    mine = x.to(device)
+    gathered = [torch.empty_like(x) for _ in range(size)]
+    dist.all_gather(gathered, x)
+    assert torch.equal(interop.all_gather(mine).cpu(), torch.cat(gathered))
+    assert torch.equal(interop.all_gather(mine, dim=1).cpu(), torch.cat(gathered, 1))
+    total = x.clone()
+    dist.all_reduce(total)
+    assert torch.equal(interop.all_reduce(mine).cpu(), total)
+    assert torch.equal(interop.reduce_scatter(mine).cpu(), own(total))
+    assert torch.equal(interop.reduce_scatter(mine, dim=-2).cpu(), own(total, 1))
+    swapped = torch.empty_like(x)
+    dist.all_to_all_single(swapped, x)
+    assert torch.equal(interop.all_to_all(mine).cpu(), swapped)
+    root = size - 1
+    sent = x.clone()
+    dist.broadcast(sent, root)
+    assert torch.equal(interop.broadcast(mine, root).cpu(), sent)
+    assert torch.equal(interop.shard(mine, dim=1).cpu(), own(x, 1))
+    assert torch.equal(interop.sum_gradients(mine), mine)
+
+
+def uneven(device):
+    """Parts that differ in length, some of them empty."""
+    rank, size = ranks()
+    for extent in (0, 1, size - 1, size + 1, 2 * size - 1, 3 * size):
+        whole = random(extent, extent, 3, device=device)
+        part = leaf(own(whole), device)
+        gathered = interop.all_gather(part, extent=extent)
+        assert torch.equal(gathered, whole)
+        (gathered * (rank + 1)).sum().backward()
+        assert torch.equal(part.grad, torch.full_like(part, size * (size + 1) / 2))
+        assert torch.equal(interop.reduce_scatter(whole), own(whole) * size)
+        flipped = interop.all_gather(own(whole.t(), 1), dim=1, extent=extent, replicated=True)
+        assert torch.equal(flipped, whole.t())
+
+
+def heads_to_sequence(device):
+    """all_to_all between a sharded sequence and sharded heads, there and back."""
+    rank, size = ranks()
+    whole = random(5, size * 2, 3, size * 4, 5, device=device)
+    part = leaf(own(whole), device)
+    heads = interop.all_to_all(part, split_dim=2, concat_dim=0)
+    assert torch.equal(heads, own(whole, 2))
+    back = interop.all_to_all(heads, split_dim=0, concat_dim=2)
+    assert torch.equal(back, part)
+    weight = random(6, *whole.shape, device=device)
+    (heads * own(weight, 2)).sum().backward()
+    assert torch.equal(part.grad, own(weight))
+
+
+def gradients(device):
+    """Beside torch.distributed.nn.functional's, and the ones that replicated=True stands for."""
+    rank, size = ranks()
+    weight = random(10 + rank, size * 4, 3)
+    x = random(20 + rank, size * 4, 3)
+
+    def of(function, x, weight):
+        x = leaf(x, weight.device)
+        (function(x) * weight).sum().backward()
+        return x.grad.cpu()
+
+    def same(ours, theirs, x=x, weight=weight):
+        close(of(ours, x, weight.to(device)), of(theirs, x, weight), torch.float32, name=str(theirs))
+
+    tall = random(30 + rank, size * size * 4, 3)
+    same(interop.all_gather, lambda x: torch.cat(reference.all_gather(x)), weight=tall)
+    same(lambda x: interop.all_reduce(x, replicated=False), reference.all_reduce)
+    same(interop.all_to_all,
+         lambda x: reference.all_to_all_single(torch.empty_like(x), x))
+    same(lambda x: interop.broadcast(x, 1), lambda x: reference.broadcast(x.clone(), 1))
+    assert torch.equal(of(interop.all_reduce, x, weight.to(device)), weight)
+    same_weight = random(40, size * size * 4, 3)
+    replicated = of(lambda x: interop.all_gather(x, replicated=True), x, same_weight.to(device))
+    assert torch.equal(replicated, own(same_weight))
+    total = weight.clone()
+    dist.all_reduce(total)
+    close(of(interop.sum_gradients, x, weight.to(device)), total)
+    parts = [torch.empty(4, 3) for _ in range(size)]
+    part = random(50 + rank, 4, 3)
+    dist.all_gather(parts, part)
+    assert torch.equal(of(interop.reduce_scatter, x, part.to(device)), torch.cat(parts))
+    assert torch.equal(of(interop.shard, x, part.to(device)), torch.cat(parts))
+
+
+# ---- Products ------------------------------------------------------------------------------
+
+
+def products(device, dtype, rows, k, n, batch=(), transposed=True, bias=True):
+    """All products and gradients beside whole matrices in float64. b is [k, n], spread over n or k."""
+    dtype = getattr(torch, dtype)
+    a, b = random(1, rows, *batch, k, dtype=dtype), random(2, k, n, dtype=dtype, scale=k**-0.5)
+    c = random(3, n, dtype=dtype) if bias else None
+    grad = random(4, rows, *batch, n, dtype=dtype)
+    a64, b64, c64 = (None if x is None else leaf(x.double()) for x in (a, b, c))
+    expected = a64 @ b64 if c64 is None else a64 @ b64 + c64
+    expected.backward(grad.double())
+
+    def parameter(x):
+        return leaf(x.t().contiguous(), device).t() if transposed else leaf(x, device)
+
+    def check(name, function, a_part, b_part, c_part, out, grad_part, a_grad, spread, c_grad):
+        a_part, c_part = leaf(a_part, device), None if c_part is None else leaf(c_part, device)
+        weight = leaf((b_part.t() if transposed else b_part).contiguous(), device)
+        product = function(a_part, weight.t() if transposed else weight, c_part)
+        product, gathered = product if isinstance(product, tuple) else (product, None)
+        close(product, out, dtype, 4, f"{name} value")
+        if gathered is not None:
+            assert torch.equal(gathered.cpu(), a)
+        product.backward(grad_part.to(device))
+        close(a_part.grad, a_grad, dtype, 4, f"{name} gradient of a")
+        close(weight.grad, (spread.t() if transposed else spread), dtype, 4, f"{name} gradient of b")
+        assert min(weight.shape) < 2 or weight.grad.stride() == weight.stride()
+        if c_part is not None:
+            close(c_part.grad, c_grad, dtype, 4, f"{name} gradient of bias")
+
+    columns = dict(b_part=own(b, 1), c_part=None if c is None else own(c), out=own(expected, -1),
+                   grad_part=own(grad, -1), spread=own(b64.grad, 1),
+                   c_grad=None if c is None else own(c64.grad))
+    whole = dict(b_part=own(b, 0), c_part=c, spread=own(b64.grad, 0),
+                 c_grad=None if c is None else c64.grad)
+    for kept in (False, True):
+        check("all_gather_matmul", lambda a, b, c: interop.all_gather_matmul(
+            a, b, c, extent=rows, return_gathered=kept), own(a), a_grad=own(a64.grad), **columns)
+    check("replicated_matmul", interop.replicated_matmul, a, a_grad=a64.grad, **columns)
+    check("matmul_reduce_scatter", interop.matmul_reduce_scatter, own(a, -1), out=own(expected),
+          grad_part=own(grad), a_grad=own(a64.grad, -1), **whole)
+    check("matmul_all_reduce", interop.matmul_all_reduce, own(a, -1), out=expected, grad_part=grad,
+          a_grad=own(a64.grad, -1), **whole)
+
+
+def gathered_gradient(device):
+    """Both results of all_gather_matmul are used, and each alone."""
+    rank, size = ranks()
+    a, b = random(1, size * 4, 6), random(2 + rank, 6, 5)
+    w = random(9 + rank, size * 4, 6)
+    for uses in ((True, True), (True, False), (False, True)):
+        mine, weight = leaf(own(a), device), leaf(b, device)
+        product, gathered = interop.all_gather_matmul(mine, weight, return_gathered=True)
+        loss = uses[0] * product.sum() if uses[0] else 0
+        loss = loss + (gathered * w.to(device)).sum() if uses[1] else loss
+        loss.backward()
+        total = uses[0] * b.sum(1).expand(size * 4, 6) + uses[1] * w
+        dist.all_reduce(total)
+        close(mine.grad, own(total), torch.float32, 4)
+        assert (weight.grad is not None) == uses[0]
+
+
+def only_some_gradients(device):
+    """Frozen weights, frozen inputs, and none at all."""
+    rank, size = ranks()
+    a, b, bias = random(1, size * 2, 8, device=device), random(2, 8, 4, device=device), \
+        random(3, 4, device=device)
+    for needed in ((1, 0, 0), (0, 1, 0), (0, 0, 1), (0, 0, 0)):
+        for function in (interop.all_gather_matmul, interop.matmul_reduce_scatter,
+                         interop.matmul_all_reduce, interop.replicated_matmul):
+            operands = [leaf(x, device) if need else x for x, need in zip((a, b, bias), needed)]
+            out = function(*operands)
+            assert out.requires_grad == any(needed)
+            if any(needed):
+                out.sum().backward()
+            assert all((x.grad is not None) == bool(need) for x, need in zip(operands, needed))
+        with torch.no_grad():
+            assert not interop.all_gather_matmul(a, b).requires_grad
+
+
+def autocast_and_checkpoint(device):
+    rank, size = ranks()
+    a, weight = leaf(random(1, size * 4, 16), device), leaf(random(2, 8, 16), device)
+    with torch.autocast(device, torch.bfloat16):
+        out = interop.all_gather_matmul(a, weight.t())
+        again = interop.replicated_matmul(a, weight.t())
+    assert out.dtype == again.dtype == torch.bfloat16
+    out.float().sum().backward()
+    assert a.grad.dtype == weight.grad.dtype == torch.float32
+    first = weight.grad.clone()
+    a.grad = weight.grad = None
+
+    def part(x):
+        return interop.all_gather_matmul(x.bfloat16(), weight.t().bfloat16())
+
+    torch.utils.checkpoint.checkpoint(part, a, use_reentrant=False).float().sum().backward()
+    assert torch.equal(weight.grad, first)
+
+
+# ---- torch.compile -------------------------------------------------------------------------
+
+
+def compiled(device):
+    """One graph, forwards and backwards, with the same values as without torch.compile."""
+    rank, size = ranks()
+    torch.manual_seed(0)
+    up = interop.ColumnParallelLinear(8, size * 6, sequence_parallel=True, device=device)
+    down = interop.RowParallelLinear(size * 6, 8, sequence_parallel=True, device=device)
+    plain = interop.ColumnParallelLinear(8, size * 2, gather_output=True, device=device)
+    back = interop.RowParallelLinear(size * 2, 8, input_is_parallel=False, device=device)
+
+    def step(x, scale):
+        y = down(torch.nn.functional.gelu(up(x)))
+        y = interop.all_gather(y * interop.sum_gradients(scale))
+        z = back(plain(y))
+        z = interop.all_reduce(interop.reduce_scatter(z) * (rank + 1), replicated=False)
+        return interop.all_to_all(interop.broadcast(interop.all_gather(z), 0)).square().sum()
+
+    backend = "aot_eager" if device == "cpu" else "inductor"  # which needs a C++ compiler on the host
+    graph = torch.compile(step, backend=backend, fullgraph=True)
+    for rows in (3, 5):  # the second makes the size a variable
+        results = []
+        for function in (step, graph):
+            x, scale = leaf(random(rows + rank, rows, 2, 8), device), leaf(random(7, 8), device)
+            for layer in (up, down, plain, back):
+                layer.zero_grad()
+            loss = function(x, scale)
+            loss.backward()
+            results.append([loss, x.grad, scale.grad,
+                            *(p.grad.clone() for layer in (up, down, plain, back)
+                              for p in layer.parameters())])
+        for eager, traced in zip(*results):
+            torch.testing.assert_close(traced, eager)
+
+
+def operator_contracts(device):
+    """torch's own checks of custom operators: schema, fake results, gradients, tracing."""
+    rank, size = ranks()
+    group = torch_groups.name_of()
+    x, a, b, bias = (leaf(random(seed, *shape), device) for seed, shape in enumerate(
+        ((size * 2, 3), (size * 2, 4), (4, 5), (5,))))
+    for operator, arguments in (
+            (torch_collectives._all_gather, (x, size * size * 2, False, group)),
+            (torch_collectives._all_gather, (x, size * size * 2, True, group)),
+            (torch_collectives._reduce_scatter, (x, group)),
+            (torch_collectives._all_reduce, (x, False, group)),
+            (torch_collectives._all_to_all, (x, group)),
+            (torch_collectives._broadcast, (x, 0, group)),
+            (torch_products._all_gather_matmul, (a, b, bias, size * size * 2, True, group)),
+            (torch_products._matmul_reduce_scatter, (a, b, bias, group)),
+            (torch_products._matmul_all_reduce, (a, b, None, group))):
+        torch.library.opcheck(operator, arguments)
+
+
+# ---- Layers --------------------------------------------------------------------------------
+
+
+def layers(device, dtype, sequence_parallel, bias, tokens, features):
+    """A column-parallel and a row-parallel layer, one after the other, beside two of torch's."""
+    rank, size = ranks()
+    dtype = getattr(torch, dtype)
+    torch.manual_seed(3)
+    whole = [nn.Linear(10, features, bias, dtype=dtype), nn.Linear(features, 6, bias, dtype=dtype)]
+    torch.manual_seed(3)
+    options = dict(sequence_parallel=sequence_parallel, dtype=dtype)
+    ours = [interop.ColumnParallelLinear(10, features, bias, **options),
+            interop.RowParallelLinear(features, 6, bias, **options)]
+    for kind, made, layer in zip((interop.ColumnParallelLinear, interop.RowParallelLinear), ours, whole):
+        taken = kind.from_linear(layer, sequence_parallel=sequence_parallel)
+        for name, value in made.state_dict().items():
+            assert torch.equal(value, taken.state_dict()[name]), name
+    shapes = {name: list(value.shape) for name, value in ours[0].state_dict().items()}
+    assert shapes["weight"] == list(own(whole[0].weight).shape) and ("bias" in shapes) == bias
+    ours = [layer.to(device) for layer in ours]
+    x = random(8, *tokens, 10, dtype=dtype)
+    expected_in, grad = leaf(x), random(9, *tokens, 6, dtype=dtype)
+    whole = [layer.double() for layer in whole]
+    expected = whole[1](torch.tanh(whole[0](expected_in.double())))
+    expected.backward(grad.double())
+    part = own if sequence_parallel else (lambda x: x)
+    mine = leaf(part(x), device)
+    more = {"extent": tokens[0]} if sequence_parallel else {}
+    out = ours[1](torch.tanh(ours[0](mine, **more)))
+    close(out, part(expected), dtype, 4, "output")
+    out.backward(part(grad).to(device))
+    close(mine.grad, part(expected_in.grad), dtype, 6, "gradient of the input")
+    for made, layer, dim in ((ours[0], whole[0], 0), (ours[1], whole[1], 1)):
+        close(made.weight.grad, own(layer.weight.grad, dim), dtype, 6, f"weight {dim}")
+        if bias:
+            close(made.bias.grad, own(layer.bias.grad) if dim == 0 else layer.bias.grad, dtype, 6,
+                  f"bias {dim}")
+        restored = made.to_linear()
+        assert torch.equal(restored.weight.cpu(), layer.weight.to(dtype))
+        assert not bias or torch.equal(restored.bias.cpu(), layer.bias.to(dtype))
+
+
+def whole_inputs_and_outputs(device):
+    """gather_output and input_is_parallel=False: everything in between is whole."""
+    torch.manual_seed(1)
+    whole = [nn.Linear(5, 9), nn.Linear(9, 4)]
+    ours = [interop.ColumnParallelLinear.from_linear(whole[0], gather_output=True).to(device),
+            interop.RowParallelLinear.from_linear(whole[1], input_is_parallel=False).to(device)]
+    x, expected_x = leaf(random(2, 7, 5), device), leaf(random(2, 7, 5))
+    middle = ours[0](x)
+    assert middle.shape == (7, 9)
+    out, expected = ours[1](middle.relu()), whole[1](whole[0](expected_x).relu())
+    close(out, expected, torch.float32, 8)
+    out.square().sum().backward()
+    expected.square().sum().backward()
+    close(x.grad, expected_x.grad, torch.float32, 16)
+    close(ours[0].weight.grad, own(whole[0].weight.grad), torch.float32, 16)
+    close(ours[1].weight.grad, own(whole[1].weight.grad, 1), torch.float32, 16)
+
+
+def layer_details(device):
+    rank, size = ranks()
+    layer = interop.ColumnParallelLinear(4, 2 * size, device=device)
+    assert f"ranks={size}" in repr(layer)
+    twin = copy.deepcopy(layer)
+    assert twin.group is layer.group and torch.equal(twin.weight, layer.weight)
+    x = random(1, 3, 4, device=device)
+    assert torch.equal(twin(x), layer(x))
+    frozen = nn.Linear(4, 2 * size)
+    frozen.weight.requires_grad_(False)
+    assert not interop.ColumnParallelLinear.from_linear(frozen).weight.requires_grad
+    meta = interop.RowParallelLinear(4 * size, 4, device="meta")
+    assert meta.weight.is_meta and meta.weight.shape == (4, 4)
+    filled = meta.to_empty(device=device)
+    torch.manual_seed(0)
+    filled.reset_parameters()
+    torch.manual_seed(0)
+    assert torch.equal(filled.weight, interop.RowParallelLinear(4 * size, 4, device=device).weight)
+
+
+# ---- Groups --------------------------------------------------------------------------------
+
+
+def groups(device):
+    """Groups of some ranks: disjoint ones at the same time, overlapping ones, those of a mesh."""
+    rank, size = ranks()
+    halves = [dist.new_group([*range(begin, size, 2)]) for begin in (0, 1)]
+    total = interop.all_reduce(torch.full((3,), rank + 1.0, device=device), halves[rank % 2])
+    assert (total == sum(range(rank % 2 + 1, size + 1, 2))).all()
+    low, high = dist.new_group([0, 1]), dist.new_group([*range(1, size)])
+    teams = [interop.team(group, device=device) for group in (low, high)]
+    for team, group, members in ((teams[0], low, [0, 1]), (teams[1], high, [*range(1, size)])):
+        if rank not in members:
+            assert team is None
+            continue
+        assert team is interop.team(group) and team.size == len(members)
+        assert team.rank == members.index(rank)
+        gathered = interop.all_gather(torch.full((1,), rank, device=device), group)
+        assert gathered.tolist() == members
+    if rank > 1:
+        return refused(interop.all_reduce, torch.zeros(1), low)
+    return ""
+
+
+def mesh(device):
+    rank, size = ranks()
+    made = dist.device_mesh.init_device_mesh("cpu", (size // 2, 2), mesh_dim_names=("dp", "tp"))
+    layer = interop.ColumnParallelLinear(4, 6, group=made["tp"], gather_output=True, device=device)
+    assert layer.ranks == 2 and layer.weight.shape == (3, 4)
+    x = random(1, 5, 4, device=device)
+    both = [torch.empty(3, 4) for _ in range(2)]
+    dist.all_gather(both, layer.weight.detach().cpu(), made.get_group("tp"))
+    bias = [torch.empty(3) for _ in range(2)]
+    dist.all_gather(bias, layer.bias.detach().cpu(), made.get_group("tp"))
+    close(layer(x), x.cpu() @ torch.cat(both).t() + torch.cat(bias), torch.float32, 4)
+    mean = interop.all_reduce(torch.full((2,), float(rank), device=device), made["dp"]) / (size // 2)
+    assert (mean == rank % 2 + (size // 2 - 1)).all()
+
+
+def a_group_that_is_made_again(device):
+    """Names of groups come back; so may the world."""
+    rank, size = ranks()
+    for members in ([0, 1], [0, size - 1]):
+        group = dist.new_group(members)
+        if rank in members:
+            assert interop.all_gather(torch.tensor([rank], device=device), group).tolist() == members
+            dist.destroy_process_group(group)
+        else:
+            interop.team(group)
+    for _ in range(2):
+        ty.finalize()
+        total = interop.all_reduce(torch.ones(4, device=device))
+        assert (total == size).all()
+
+
+def refused(function, *arguments, **options) -> str:
+    """The text of the LaunchError."""
+    try:
+        function(*arguments, **options)
+    except ty.Error as error:
+        return f"{type(error).__name__}: {error}"
+    raise AssertionError("nothing was refused")
+
+
+def mistakes(device):
+    """Texts of errors that every rank gets; afterwards the ranks go on."""
+    rank, size = ranks()
+    x = torch.zeros(2, 4, device=device)
+    odd = torch.zeros(size + 1, 2, 4, device=device)
+    texts = {
+        "lengths": refused(interop.all_gather, torch.zeros(2 + rank % 2, 4, device=device)),
+        "flatten": refused(interop.matmul_reduce_scatter, odd, torch.zeros(4, 3, device=device)),
+        "vector": refused(interop.all_gather_matmul, x[0], torch.zeros(4, 3, device=device)),
+        "types": refused(interop.matmul_all_reduce, x, torch.zeros(4, 3, device=device).half()),
+        "depth": refused(interop.matmul_all_reduce, x, torch.zeros(5, 3, device=device)),
+        "blocks": refused(interop.all_to_all, torch.zeros(size + 1, device=device)),
+        "whole input": refused(interop.RowParallelLinear, 4, 4, sequence_parallel=True,
+                               input_is_parallel=False),
+        "root": refused(interop.broadcast, x, size),
+    }
+    if device == "cuda":
+        texts["place"] = refused(interop.all_reduce, torch.zeros(3))
+    assert (interop.all_reduce(torch.ones(3, device=device)) == size).all()
+    return texts
+
+
+def two_hosts(device):
+    """Ranks that say that they are on other hosts; each host has a world of its own."""
+    rank, size = ranks()
+    torch_groups._host = lambda: f"host {rank // 2}"
+    sides = [dist.new_group([begin, begin + 1]) for begin in range(0, size, 2)]
+    gathered = interop.all_gather(torch.tensor([rank], device=device), sides[rank // 2])
+    assert gathered.tolist() == [rank // 2 * 2, rank // 2 * 2 + 1]
+    assert ty.num_ranks() == 2
+    return refused(interop.all_reduce, torch.ones(2, device=device))
+
+
+def a_world_of_ones_own(device):
+    """The program has made the world, with another number for each rank."""
+    rank, size = ranks()
+    ty.finalize()
+    place = {"device": f"cuda:{torch.cuda.current_device()}"} if device == "cuda" else {}
+    ty.init(rank=size - 1 - rank, size=size, master_port="own", **place)
+    assert ty.rank() == size - 1 - rank
+    gathered = interop.all_gather(torch.tensor([rank], device=device))
+    assert gathered.tolist() == [*range(size)]
+    pair = dist.new_group([0, 1])
+    assert interop.team(pair) is None if rank > 1 else interop.team(pair).rank == rank
+
+
+def a_rank_that_does_not_come(device):
+    """A group that only its own ranks come to, while the others are elsewhere."""
+    rank, size = ranks()
+    pair = dist.new_group([0, 1])
+    place = {"device": f"cuda:{torch.cuda.current_device()}"} if device == "cuda" else {}
+    ty.init(rank=rank, size=size, master_port="late", timeout_s=2.0, **place)
+    interop.all_reduce(torch.ones(1, device=device))
+    text = refused(interop.all_reduce, torch.ones(1, device=device), pair) if rank < 2 else ""
+    dist.barrier()
+    return text
+
+
+# ---- Graphs --------------------------------------------------------------------------------
+
+
+def graph(device):
+    """A step forwards and backwards, recorded once and replayed for other inputs."""
+    rank, size = ranks()
+    torch.manual_seed(2)
+    options = dict(sequence_parallel=True, device=device, dtype=torch.bfloat16)
+    up = interop.ColumnParallelLinear(64, size * 32, **options)
+    down = interop.RowParallelLinear(size * 32, 64, **options)
+    x = leaf(random(rank, 16, 2, 64, dtype=torch.bfloat16), device)
+    scale = leaf(random(99, 64, dtype=torch.bfloat16), device)
+    leaves = [x, scale, *up.parameters(), *down.parameters()]
+
+    def step():
+        y = down(nn.functional.gelu(up(x))) * interop.sum_gradients(scale)
+        z = interop.all_reduce(interop.reduce_scatter(interop.all_gather(y)), replicated=False)
+        loss = interop.broadcast(interop.all_to_all(z), 1).float().square().mean()
+        loss.backward()
+        return loss
+
+    side = torch.cuda.Stream()  # workspaces are made before the recording
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            step()
+    side.synchronize()
+    for tensor in leaves:
+        tensor.grad = None
+    recorded = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(recorded, stream=side):
+        loss = step()
+    for seed in range(3):
+        with torch.no_grad():
+            x.copy_(random(seed * 10 + rank, 16, 2, 64))
+        recorded.replay()
+        torch.cuda.synchronize()
+        replayed = [loss.clone(), *(tensor.grad.clone() for tensor in leaves)]
+        grads = [tensor.grad for tensor in leaves]
+        for tensor in leaves:
+            tensor.grad = None
+        eager = [step(), *(tensor.grad for tensor in leaves)]
+        for tensor, grad in zip(leaves, grads):
+            tensor.grad = grad
+        for was, expected in zip(replayed, eager):
+            torch.testing.assert_close(was, expected)
+        assert float(replayed[0]) > 0
+    return float(loss.detach())
