@@ -48,7 +48,7 @@ run_file() { # file, its name in the output, pytest options
 
 alone=()
 # Several ranks on the device, or a measurement.
-needs_the_device() { [[ $1 == *test_torch.py ]] || grep -qE "spawn\(|import run\b|worlds import" "$1"; }
+needs_the_device() { [[ $1 == *test_torch*.py ]] || grep -qE "spawn\(|import run\b|worlds import" "$1"; }
 run() { # file, prefix of its name in the output
   local name=$2$(basename "$1" .py)
   if needs_the_device "$1"; then
@@ -67,15 +67,16 @@ for part in "${parts[@]}"; do
     --gtest_output="xml:$output/hal_cts.xml" > "$output/hal_cts.log" 2>&1
     echo "hal_cts: $(tail -n 1 "$output/hal_cts.log")" ;;
   torch) run python/tests/test_torch.py ""
+    run python/tests/test_torch_parallel.py ""
     run python/tests/test_devices.py "" ;;
   language) for file in $(grep -l "backend" python/tests/test_*.py |
-      grep -vE "test_(devices|docs|tutorials|cli|package|processes|launchers|torch|two_gpus|process_devices)\.py"); do
+      grep -vE "test_(devices|docs|tutorials|cli|package|processes|launchers|torch|torch_parallel|two_gpus|process_devices)\.py"); do
       run "$file" ""
     done ;;
   ops) for file in ops/*/test_*.py; do run "$file" ops_; done ;;
   two) alone+=("python/tests/test_two_gpus.py test_two_gpus ")
     for file in $(grep -lE "spawn\(" python/tests/test_*.py ops/*/test_*.py |
-        grep -vE "test_(devices|docs|tutorials|cli|package|processes|launchers|torch|two_gpus|process_devices)\.py"); do
+        grep -vE "test_(devices|docs|tutorials|cli|package|processes|launchers|torch|torch_parallel|two_gpus|process_devices)\.py"); do
       alone+=("$file two_$(basename "$file" .py) cuda:0,cuda:1")
     done ;;
   *) run "$part" "" ;;

@@ -8,11 +8,13 @@ Fences and what happens to them, page by page:
 * ```python compiled: the same, but not in the interpreter;
 * ```python gpu: the same, but only where there is a GPU;
 * ```python file=ring.py: written beside them, for commands, and run alone;
+* ```python torch file=layers.py: run as two ranks of torch.distributed, where torch is installed;
 * ```python no-run: only shown;
 * ```sh: lines that start with `$ tilery` run when the tool is built;
 * ```cpp run: a whole program, which must compile, and end with status 0.
 """
 
+import importlib.util
 import os
 import re
 import shlex
@@ -90,11 +92,15 @@ def run(command, folder: Path, backend: str, timeout: float = 120):
 
 
 def write_files(page: Path, folder: Path) -> list[Path]:
-    """Writes the snippets that are files; returns their paths."""
+    """Writes the snippets that are files; returns the paths of those that run alone."""
     files = [snippet for snippet in snippets(page, "python") if snippet.file]
     for snippet in files:
         (folder / snippet.file).write_text(snippet.text)
-    return [folder / snippet.file for snippet in files]
+    return [folder / snippet.file for snippet in files if "torch" not in snippet.marks]
+
+
+def torch_files(page: Path) -> list[Snippet]:
+    return [snippet for snippet in snippets(page, "python") if "torch" in snippet.marks]
 
 
 def script(page: Path, backend: str) -> str:
@@ -123,6 +129,16 @@ def test_python(backend, page, tmp_path):
     program.write_text(text)
     for path in [*files, program]:
         run([sys.executable, str(path)], tmp_path, backend)
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("torch"),
+                    reason="torch is not installed (pip install torch)")
+@each_page(torch_files)
+def test_torch(compiled, page, tmp_path):
+    write_files(page, tmp_path)
+    for snippet in torch_files(page):
+        run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
+             snippet.file], tmp_path, compiled)
 
 
 @each_page(commands)

@@ -43,7 +43,8 @@ def test_collectives(ranks, dtype):
 @pytest.mark.parametrize("program", [
     "uneven", "heads_to_sequence", "gradients", "gathered_gradient", "only_some_gradients",
     "autocast_and_checkpoint", "compiled", "operator_contracts", "whole_inputs_and_outputs",
-    "layer_details", "mesh", "a_group_that_is_made_again", "a_world_of_ones_own"])
+    "layer_details", "mesh", "a_group_that_is_made_again", "symmetric_memory",
+    "a_world_of_ones_own"])
 def test_program(ranks, program):
     ranks(program)
 

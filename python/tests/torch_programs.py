@@ -8,6 +8,7 @@ import copy
 import torch
 import torch.distributed as dist
 import torch.distributed.nn.functional as reference
+from kernel_text import make
 from torch import nn
 
 import tilery as ty
@@ -499,6 +500,40 @@ def a_rank_that_does_not_come(device):
     text = refused(interop.all_reduce, torch.ones(1, device=device), pair) if rank < 2 else ""
     dist.barrier()
     return text
+
+
+# ---- Memory --------------------------------------------------------------------------------
+
+SHIFT = """@ty.jit
+def kernel(inbox, arrived, x, n, BLOCK: tl.constexpr):
+    following = (dl.rank() + 1) % dl.num_ranks()
+    at = tl.arange(0, BLOCK)
+    tl.store(dl.symm_at(inbox, following) + at, tl.load(x + at, mask=at < n), mask=at < n)
+    dl.notify(arrived, following)
+    dl.wait(arrived)
+"""
+
+
+def symmetric_memory(device):
+    """Symmetric memory as torch's tensors, in torch's functions and in kernels."""
+    rank, size = ranks()
+    team = interop.team(device=device)
+    for element in (ty.float32, ty.bfloat16, ty.float16, ty.int64):
+        ours = ty.zeros((4, 8), element, "inbox", team=team)
+        arrived = ty.signals(1, "arrived", team=team)
+        inbox = torch.from_dlpack(ours)
+        assert inbox.device.type == device and inbox.shape == (4, 8) and not inbox.float().any()
+        assert inbox.data_ptr() == ours.address
+        ty.barrier(team=team)
+        x = torch.full((32,), rank + 1.0, device=device).to(inbox.dtype)
+        make(SHIFT)[(1,)](inbox, arrived, x, 32, BLOCK=32, team=team)
+        assert (inbox.float() == (rank - 1) % size + 1).all()
+        inbox.fill_(7)
+        ty.barrier(team=team)
+        assert (ours.numpy().astype("float32") == 7).all()
+    total = torch.from_dlpack(ty.zeros(100, ty.float32, "total", team=team))
+    ty.ops.all_reduce(torch.ones(100, device=device), total, team=team)
+    assert (total == size).all()
 
 
 # ---- Graphs --------------------------------------------------------------------------------

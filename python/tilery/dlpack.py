@@ -43,7 +43,7 @@ def _end(capsule):
 
 
 def export(array):
-    """A capsule "dltensor" of a DeviceArray."""
+    """A capsule "dltensor" of a DeviceArray or a symmetric tensor."""
     shape = (ctypes.c_int64 * max(1, array.ndim))(*array.shape)
     strides = (ctypes.c_int64 * max(1, array.ndim))(*array.strides)
     code = _CODES.get(array.dtype.name, _KINDS.get(array.dtype.name.rstrip("0123456789")))

@@ -135,10 +135,19 @@ class Tensor:
                 "data": (self.address if self.size else 0, False), "version": 3}
 
     def __dlpack__(self, **options):
+        """For `torch.from_dlpack(x)` and its like: the same memory, no copy."""
+        self._check_alive()
+        # NumPy cannot hand these over.
+        if self._on_device or self.dtype.is_bf16() or self.dtype.is_fp8():
+            from tilery.dlpack import export
+            return export(self)
         return self.numpy().__dlpack__(**options)
 
     def __dlpack_device__(self):
-        return (1, 0)
+        if not self._on_device:
+            return (1, 0)
+        from tilery import devices
+        return (2, self.world.device - devices.number("cuda"))
 
     def at(self, rank: int) -> "Tensor":
         """The same object on `rank`."""
