@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: The Tilery authors
 # SPDX-License-Identifier: Apache-2.0
 """torch's process groups: collectives, products that communicate, parallel layers, torch.compile, graphs.
-What the ranks run is in torch_programs.py and torch_training.py."""
+What the ranks run is in torch_*programs.py and torch_training.py."""
 
 import pytest
 from backends import require_device, require_library
@@ -131,6 +131,12 @@ def test_ranks_that_do_not_come(fresh):
     assert any(text.startswith("WaitTimeout: the first use of process group [0, 1] waits for all ranks "
                                "[0, 1, 2, 3], and some have not come") for text in texts), texts
     assert all(text.startswith(("WaitTimeout", "PeerError")) for text in texts), texts
+
+
+def test_groups_out_of_step(fresh):
+    texts = fresh("groups_out_of_step")
+    assert "process group [2, 3] was first used while other ranks used another one" in texts[2], texts
+    assert "process group [1, 3] was first used while" in texts[3], texts
 
 
 def test_without_torch_distributed():

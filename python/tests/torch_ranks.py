@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Tilery authors
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that are the ranks of torch.distributed and run programs of torch_programs.py on demand, so
+"""Processes that are the ranks of torch.distributed and run programs (torch_*programs.py) on demand, so
 that torch is imported once a rank and not once a test."""
 
 import multiprocessing
@@ -17,7 +17,9 @@ def serve(rank: int, size: int, device: str, meeting: str, connection) -> None:
     """A rank: runs what comes until None does. `device` is "cpu" or "cuda"."""
     os.environ.update(TILERY_TIMEOUT_S="30", TILERY_INTERPRET="0", CUDA_DEVICE_MAX_CONNECTIONS="32")
     import torch
+    import torch_group_programs
     import torch_programs
+    import torch_training
     torch.set_num_threads(1)
     backend = "gloo"
     if device == "cuda":
@@ -27,10 +29,11 @@ def serve(rank: int, size: int, device: str, meeting: str, connection) -> None:
         os.environ["TILERY_SHARE_DEVICE"] = str(int(gpus < size))
     torch.distributed.init_process_group(backend, init_method=f"file://{meeting}", rank=rank,
                                          world_size=size)
+    programs = {**vars(torch_programs), **vars(torch_group_programs), **vars(torch_training)}
     while (work := connection.recv()) is not None:
         name, options = work
         try:
-            connection.send((True, getattr(torch_programs, name)(device, **options)))
+            connection.send((True, programs[name](device, **options)))
         except BaseException:
             connection.send((False, traceback.format_exc()))
     import tilery as ty

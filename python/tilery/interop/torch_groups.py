@@ -26,7 +26,7 @@ from tilery.interop.torch import _first_device
 class Kept(NamedTuple):
     """The team that a group of this name had; names come back when groups are destroyed."""
 
-    group: distributed.ProcessGroup
+    group: weakref.ref
     team: worlds.NativeWorld
 
 
@@ -97,8 +97,8 @@ def team(group=None, *, device=None) -> worlds.NativeWorld:
 def team_named(name: str, device=None) -> worlds.NativeWorld:
     group, kept = group_named(name), _kept.get(name)
     world = world_for(device)
-    if kept is None or kept.group is not group or not kept.team.alive or kept.team.whole is not world:
-        kept = _kept[name] = Kept(group, _make(group, world))
+    if kept is None or kept.group() is not group or not kept.team.alive or kept.team.whole is not world:
+        kept = _kept[name] = Kept(weakref.ref(group), _make(group, world))
     return kept.team
 
 

@@ -18,10 +18,14 @@ from tilery.interop.torch_collectives import _all_gather, _reduce_scatter, opera
 from tilery.interop.torch_groups import name_of, part, run, size_of
 
 
+def _matrix(x):
+    """x itself unless it is expanded, or has steps in both dimensions."""
+    return x if 1 in x.stride() and 0 not in x.stride() else x.contiguous()
+
+
 def _flat(x):
-    """As a matrix of rows; one that no copy is needed for keeps its strides."""
-    flat = x.flatten(0, -2) if x.dim() > 1 else x.unsqueeze(0)
-    return flat if 1 in flat.stride() and 0 not in flat.stride() else flat.contiguous()
+    """As a matrix of rows."""
+    return _matrix(x.flatten(0, -2) if x.dim() > 1 else x.unsqueeze(0))
 
 
 def _check_rows(operator: str, a, extent, group: str) -> None:
@@ -89,7 +93,7 @@ def _gather_backward(ctx, grad, grad_gathered):
 def _all_gather_matmul(a, b, bias, extent, gathered, group):
     out, full = _gather_shapes(a, b, bias, extent, gathered, group)
     more = (_flat(full),) if gathered else ()
-    run("ag_gemm", group, _flat(a).contiguous(), b, _flat(out), *more)
+    run("ag_gemm", group, _flat(a).contiguous(), _matrix(b), _flat(out), *more)
     return _add(out, bias), full
 
 
@@ -114,7 +118,7 @@ def _scatter_backward(ctx, grad):
           _scatter_shape, _scatter_backward, _remember)
 def _matmul_reduce_scatter(a, b, bias, group):
     out = _scatter_shape(a, b, bias, group)
-    run("gemm_rs", group, _flat(a), b, _flat(out))
+    run("gemm_rs", group, _flat(a), _matrix(b), _flat(out))
     return _add(out, bias)
 
 
@@ -130,7 +134,7 @@ def _reduce_backward(ctx, grad):
           _remember)
 def _matmul_all_reduce(a, b, bias, group):
     out = a.new_empty((*a.shape[:-1], b.shape[1]))
-    run("gemm_ar", group, _flat(a), b, _flat(out))
+    run("gemm_ar", group, _flat(a), _matrix(b), _flat(out))
     return _add(out, bias)
 
 
