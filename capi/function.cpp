@@ -163,7 +163,10 @@ tilery_status tilery_function_launch(tilery_function *function, tilery_world *wo
     refuseReadOnly(kernel, *function, given);
     ArgumentSlots slots(kernel, *function, given);
     rt::launchKernel(ranks, kernel.image, {launch->grid[0], launch->grid[1], launch->grid[2]},
-                     slots.data(), {launch->timeout_s, launch->stream ? launch->stream : threadStream()});
+                     slots.data(),
+                     {launch->timeout_s,
+                      launch->stream ? launch->stream : threadStream(),
+                      {launch->transfers, size_t(launch->num_transfers)}});
   });
 }
 

@@ -1,39 +1,74 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
 // What the hosts of all_gather, reduce_scatter, all_reduce, all_to_all and broadcast share: the
-// workspace for a message and the options.
+// workspace for a message, the options, and who moves the data.
 #pragma once
 
+#include "ops/copies.h"
 #include "ops/kernels.h"
+#include "ops/launch_options.h"
 #include "ops/registry.h"
 #include "ops/workspace.h"
 
+#include <optional>
+
 namespace tilery::ops {
 
-/// One collective of `n` elements a rank and buffer, moved by `instances` program instances.
-struct Collective {
+/// Whether copy engines bring `bytes` to a peer sooner than program instances do.
+bool copiesPay(const Call &call, int64_t bytes);
+/// Whether `bytes` to each peer, in elements of `size` bytes, are there sooner as words with flags
+/// (ops/flagged.py) than followed by a signal.
+bool flagsPay(Call &call, int64_t bytes, int64_t size);
+
+/// One collective of at most `n` elements from one rank to another.
+class Collective {
+public:
   Collective(Call &call, const std::string &form, int64_t n, int64_t total, int32_t dtype,
              int64_t root = 0);
+
   /// Launches ops/<op>/<op>_<form>; a failure makes the workspace unusable.
   template <typename... Args> void launch(const Args &...args) {
+    launchKernel(kernel(call.op, call.op + "_" + form), {}, args...);
+  }
+
+  /// Of form copies: `count` elements at `source` go to this rank's part of staging on `peer`.
+  void send(int peer, const void *source, int64_t count);
+  /// Starts them beside the kernel that puts what arrives here, and `own`, into `out`: parts of `n`
+  /// elements of `total` in rank order.
+  void collect(const Memory &own, const Memory &out, int64_t n, int64_t total);
+  /// The same, but adds `n` elements of each rank up.
+  void addUp(const Memory &own, const Memory &out, int64_t n);
+
+  Call &call;
+  const std::string form;
+  const tilery_dtype dtype;
+  int64_t instances, block;
+  Workspace *ws;
+  int64_t capacity; ///< elements of one rank's part of a staging buffer
+  int64_t chunk = 0, chunks = 1;
+
+private:
+  template <typename... Args>
+  void launchKernel(Kernel &chosen, std::span<const tilery_transfer> transfers,
+                    const Args &...args) {
+    Launch how{.x = instances, .options = options, .transfers = transfers};
+    guarded([&] { chosen.launch(call.world(), how, args...); });
+  }
+  template <typename Action> void guarded(Action action) {
     try {
-      kernel(call.op, call.op + "_" + form).launch(call.world(), {instances}, args...);
+      action();
     } catch (...) {
       discardWorkspace(call.world(), key);
       throw;
     }
   }
 
-  Call &call;
-  std::string form, key;
-  int64_t instances;
-  int64_t block;
-  tilery_dtype dtype;
-  Workspace *ws = nullptr;
-  int64_t capacity = 0; // elements of one rank's part of a staging buffer
+  std::string key;
+  const tilery_options *options = nullptr;
+  std::optional<Copies> copies;
 };
 
 /// Tensors move as elements of any type; 1-D views of contiguous memory.
-std::vector<std::pair<std::string, std::string>> collectiveOptions(const char *form);
+std::vector<std::pair<std::string, std::string>> collectiveOptions(bool byCopies = true);
 
 } // namespace tilery::ops

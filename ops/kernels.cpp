@@ -10,14 +10,13 @@
 
 namespace tilery::ops {
 
-Kernel &kernel(const std::string &op, const std::string &name) {
+static Kernel &kernelIn(const std::string &path, const std::string &name) {
   static std::mutex mutex;
   // Never destroyed: launches of other threads may outlive static destruction.
   static auto &made = *new std::map<std::string, std::unique_ptr<Kernel>>;
   std::lock_guard lock(mutex);
-  std::unique_ptr<Kernel> &entry = made[op + "/" + name];
+  std::unique_ptr<Kernel> &entry = made[path + ":" + name];
   if (!entry) {
-    std::string path = "ops/" + op + "/" + op + ".py";
     std::vector<SourceFile> files(kernelFiles, kernelFiles + kernelFileCount);
     for (const SourceFile &file : files)
       if (file.path == path)
@@ -27,5 +26,11 @@ Kernel &kernel(const std::string &op, const std::string &name) {
   }
   return *entry;
 }
+
+Kernel &kernel(const std::string &op, const std::string &name) {
+  return kernelIn("ops/" + op + "/" + op + ".py", name);
+}
+
+Kernel &sharedKernel(const std::string &name) { return kernelIn("ops/parts.py", name); }
 
 } // namespace tilery::ops

@@ -16,5 +16,7 @@ extern const int kernelFileCount;
 
 /// Function `name` of ops/<op>/<op>.py; made once, lives as long as the process.
 Kernel &kernel(const std::string &op, const std::string &name);
+/// Function `name` of ops/parts.py.
+Kernel &sharedKernel(const std::string &name);
 
 } // namespace tilery::ops

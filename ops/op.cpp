@@ -84,6 +84,11 @@ void Call::agree(const std::vector<std::pair<const char *, int64_t>> &values) {
   }
 }
 
+std::string formOf(const Call &call, const std::vector<std::string> &forms, const char *chosen) {
+  int choice = call.options.choice("form", forms);
+  return choice == 0 ? chosen : forms[size_t(choice)];
+}
+
 int64_t stride(const tilery_tensor &tensor, int dim) {
   if (tensor.strides)
     return tensor.strides[dim];
@@ -127,6 +132,13 @@ Memory memory(const tilery_tensor &tensor) {
     extent += (tensor.shape[d] - 1) * stride(tensor, d);
   auto dtype = static_cast<tilery_dtype>(tensor.dtype);
   return {tensor.data, dtype, extent * tilery_dtype_size(dtype), false, tensor.device};
+}
+
+Memory part(const tilery_tensor &tensor, int64_t first, int64_t count) {
+  auto dtype = static_cast<tilery_dtype>(tensor.dtype);
+  int64_t size = tilery_dtype_size(dtype);
+  return {static_cast<char *>(tensor.data) + first * size, dtype, count * size, false,
+          tensor.device};
 }
 
 const char *dtypeName(int32_t dtype) {

@@ -61,6 +61,9 @@ private:
   std::vector<World> bound; // empty or one element
 };
 
+/// Option 'form', one of `forms`, of which the first is "auto"; `chosen` is what that stands for.
+std::string formOf(const Call &call, const std::vector<std::string> &forms, const char *chosen);
+
 struct Op {
   std::string name;
   std::string summary;
@@ -73,6 +76,8 @@ struct Op {
 int64_t stride(const tilery_tensor &tensor, int dim);
 int64_t elements(const tilery_tensor &tensor);
 Memory memory(const tilery_tensor &tensor);
+/// `count` elements of a contiguous one, from element `first` on.
+Memory part(const tilery_tensor &tensor, int64_t first, int64_t count);
 const char *dtypeName(int32_t dtype);
 bool isFloat(int32_t dtype);
 /// The type in which values of `dtype` are added up: fp32, fp64, int32 or int64.

@@ -138,6 +138,13 @@ int64_t Options::integer(const std::string &name) const {
   return value;
 }
 
+int64_t Options::natural(const std::string &name, int64_t otherwise) const {
+  int64_t value = integer(name);
+  if (value < 0)
+    fail(name, "1 or more (0 chooses)");
+  return value ? value : otherwise;
+}
+
 double Options::real(const std::string &name) const {
   char *end = nullptr;
   double value = std::strtod(raw(name).c_str(), &end);

@@ -20,6 +20,8 @@ public:
 
   bool has(const std::string &name) const { return values.contains(name); }
   int64_t integer(const std::string &name) const;
+  /// 1 or more; `otherwise` where it is left at 0.
+  int64_t natural(const std::string &name, int64_t otherwise) const;
   double real(const std::string &name) const;
   bool flag(const std::string &name) const;
   std::string text(const std::string &name) const;

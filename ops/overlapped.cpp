@@ -13,6 +13,62 @@ overlappedOptions(std::vector<std::pair<std::string, std::string>> own) {
   return all;
 }
 
+// The values in the order of the other forms, so that all ranks see when theirs differ.
+static const Workspace &productMemory(Call &call, int64_t m, int64_t n, int32_t operand,
+                                      tilery_dtype partial) {
+  call.agree({{"M", m},
+              {"N", n},
+              {"the element type", operand},
+              {"the type of partial sums", partial},
+              {"rows of a tile", 0},
+              {"columns of a tile", 0},
+              {"the form of the operator", 0}});
+  int64_t bytes = std::max<int64_t>(m * n, 1) * tilery_dtype_size(partial);
+  return workspace(
+      call.world(),
+      {.key = call.op + " unfused", .stageBytes = bytes, .buffers = 1, .resultBytes = bytes});
+}
+
+static void storeRows(const Memory &source, const Matrix &out, World &world) {
+  constexpr int64_t most = 64;
+  int64_t blockM = blockFor(out.rows, 1, most), blockN = blockFor(out.columns, 1, most);
+  Launch how{.x = ceilDiv(out.rows, blockM), .y = ceilDiv(out.columns, blockN)};
+  int64_t bytes = ((out.rows - 1) * out.rowStride + (out.columns - 1) * out.columnStride + 1) *
+                  tilery_dtype_size(static_cast<tilery_dtype>(out.dtype));
+  sharedKernel("store_rows")
+      .launch(world, how, source, Memory{out.data, static_cast<tilery_dtype>(out.dtype), bytes},
+              out.rows, out.columns, out.rowStride, out.columnStride, blockM, blockN);
+}
+
+void reduceUnfused(Call &call, const Matrix &a, const Matrix &b, const Matrix &out,
+                   tilery_dtype partial, const char *reduction) {
+  int64_t m = a.rows, n = b.columns;
+  int ranks = call.world().size();
+  const Workspace &ws = productMemory(call, m, n, a.dtype, partial);
+  bool direct = out.dtype == partial && out.columnStride == 1 && out.rowStride == n;
+  MatrixTensor result(direct ? Memory{out.data, partial} : ws.result(partial), out.rows, n);
+  bool inPlace = ranks == 1 || std::string_view(reduction) == "all_reduce";
+  MatrixTensor product = inPlace ? result : MatrixTensor(ws.stage(partial), m, n);
+  callOp("matmul", call, {MatrixTensor(a), MatrixTensor(b), product}, tileOptions(call));
+  if (ranks > 1)
+    callOp(reduction, call, {product, result});
+  if (!direct && out.rows > 0)
+    storeRows(ws.result(partial), out, call.world());
+}
+
+std::string tileOptions(const Call &call) {
+  std::string json;
+  for (const char *name : {"block_m", "block_n", "block_k", "columns"})
+    json += (json.empty() ? "{\"" : ", \"") + std::string(name) +
+            "\": " + std::to_string(call.options.integer(name));
+  return json + "}";
+}
+
+void callOp(const char *name, Call &call, std::initializer_list<tilery_tensor> tensors,
+            const std::string &options) {
+  ops::call(name, call.worldOrNull(), tensors.begin(), int(tensors.size()), options.c_str());
+}
+
 tilery_dtype partialType(const Call &call, int32_t result, int32_t operand) {
   bool asResult = call.options.choice("partials", {"out", "accumulator"}) == 0;
   return asResult ? static_cast<tilery_dtype>(result) : accumulator(operand);
@@ -21,14 +77,9 @@ tilery_dtype partialType(const Call &call, int32_t result, int32_t operand) {
 // As many as a rank's share of its device runs at once; on the host they run one after the other, and
 // more than a few only add switches.
 static int64_t chooseInstances(Call &call, const tilery_device_properties &device) {
-  int64_t wanted = call.options.integer("instances");
-  if (wanted < 0)
-    call.fail("option 'instances' is " + std::to_string(wanted) + ", needs 1 or more (0 chooses)");
-  if (wanted)
-    return wanted;
   int64_t share =
       std::max<int64_t>(device.processors / tilery_world_device_ranks(call.world().handle()), 1);
-  return hasWarps(device) ? share : std::min<int64_t>(share, 8);
+  return call.options.natural("instances", hasWarps(device) ? share : std::min<int64_t>(share, 8));
 }
 
 Overlapped::Overlapped(Call &call, const Matrix &a, const Matrix &b, int64_t depth)

@@ -3,6 +3,7 @@
 // What the hosts of ag_gemm, gemm_rs and gemm_ar share: tiles, instances, workspace, launch.
 #pragma once
 
+#include "ops/copies.h"
 #include "ops/kernels.h"
 #include "ops/launch_options.h"
 #include "ops/matmul/plan.h"
@@ -43,12 +44,20 @@ public:
     return ceilDiv(rows, plan.rows) * ceilDiv(columns, plan.columns);
   }
 
-  /// Launches ops/<op>/<op>.py's `function`; a failure makes the workspace unusable.
+  /// Launches ops/<op>/<op>.py's `function`, beside `transfers`; a failure makes the workspace
+  /// unusable.
   template <typename... Args>
-  void launch(const char *function, int64_t instances, const Args &...args) {
-    Launch how{.x = instances, .options = launchOptions(device, plan.warps, plan.stages)};
+  void launch(const char *function, std::span<const tilery_transfer> transfers,
+              const Args &...args) {
+    Launch how{.x = instances,
+               .options = launchOptions(device, plan.warps, plan.stages),
+               .transfers = transfers};
+    guarded([&] { kernel(call.op, function).launchOn(call.worldOrNull(), how, args...); });
+  }
+  /// A launch that goes before.
+  template <typename Action> void guarded(Action action) {
     try {
-      kernel(call.op, function).launchOn(call.worldOrNull(), how, args...);
+      action();
     } catch (...) {
       discardWorkspace(call.world(), key);
       throw;
@@ -64,6 +73,36 @@ private:
   int64_t columns;
   std::string key;
 };
+
+/// A tensor of two dimensions as operators take it, with shape and strides of its own.
+class MatrixTensor {
+public:
+  explicit MatrixTensor(const Matrix &matrix)
+      : shape{matrix.rows, matrix.columns}, steps{matrix.rowStride, matrix.columnStride},
+        data(const_cast<void *>(matrix.data)), dtype(matrix.dtype) {}
+  /// Contiguous, [rows, columns].
+  MatrixTensor(const Memory &memory, int64_t rows, int64_t columns)
+      : shape{rows, columns}, steps{columns, 1}, data(const_cast<void *>(memory.data)),
+        dtype(memory.dtype) {}
+  operator tilery_tensor() const {
+    return {data, shape, steps, 2, dtype, 0, TILERY_DEVICE_BY_ADDRESS};
+  }
+
+private:
+  int64_t shape[2], steps[2];
+  void *data;
+  int32_t dtype;
+};
+
+/// out = this rank's part of the sum of all a @ b: the product, in memory of its own where `out` is
+/// not a whole contiguous matrix of type `partial`, and then the operator `reduction`.
+void reduceUnfused(Call &call, const Matrix &a, const Matrix &b, const Matrix &out,
+                   tilery_dtype partial, const char *reduction);
+/// Options of the tiles as `matmul` has them, for a product that is not overlapped.
+std::string tileOptions(const Call &call);
+/// Another operator, as a part of this one.
+void callOp(const char *name, Call &call, std::initializer_list<tilery_tensor> tensors,
+            const std::string &options = "{}");
 
 /// Options of the tiles, with the operator's own.
 std::vector<std::pair<std::string, std::string>>

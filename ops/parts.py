@@ -32,6 +32,95 @@ def part_of(length, part):
 
 
 @ty.jit
+def share_of(length):
+    """Elements of one instance when all share `length`; a multiple of 64, so that shares begin where
+    wide accesses may."""
+    return tl.cdiv(tl.cdiv(length, tl.num_programs(0)), 64).to(tl.int64) * 64
+
+
+@ty.jit
+def open_call(entered, epochs):
+    """Begins a call whose data copy engines bring: grid (1,).
+
+    Advances the epoch, epochs[0], which the engines then send as the value of their signals, and waits
+    until every rank has come as far, that is, has finished the calls before and reads no more what
+    they have brought. So one staging buffer is enough, and copies have fixed addresses.
+    """
+    epoch = tl.load(epochs) + 1
+    tl.store(epochs, epoch)
+    enter(entered, epoch)
+    dl.wait(entered, dl.num_ranks(), waitValue=epoch, cmp="ge")
+
+
+@ty.jit
+def collect(own, out, stage, ready, epochs, n, total, chunk, chunks, capacity, BLOCK: tl.constexpr):
+    """out[total] = all ranks' parts of n elements, in rank order; the last ones have fewer or none.
+
+    This rank's part is `own`; what copy engines bring into stage[ranks, capacity] is taken from there
+    chunk by chunk, once ready[rank, chunk] is epochs[0]. Grid (instances,), which share each chunk.
+    """
+    pid = tl.program_id(0)
+    rank = dl.rank()
+    world = dl.num_ranks()
+    epoch = tl.load(epochs)
+    first = rank.to(tl.int64) * n
+    mine = tl.maximum(tl.minimum(n, total - first), 0)
+    share = share_of(mine)
+    copy(out + first + pid * share, own + pid * share, part_of(mine, share), BLOCK)
+    for item in range(0, chunks * (world - 1)):
+        index = item // (world - 1)
+        source = (rank + 1 + item % (world - 1)) % world
+        begin = source.to(tl.int64) * n
+        at = index.to(tl.int64) * chunk
+        length = tl.maximum(tl.minimum(tl.minimum(n, total - begin) - at, chunk), 0)
+        share = share_of(length)
+        dl.wait(ready + source * chunks + index, waitValue=epoch, cmp="ge")
+        copy(out + begin + at + pid * share, stage + source.to(tl.int64) * capacity + at + pid * share,
+             part_of(length, share), BLOCK)
+
+
+@ty.jit
+def add_arrivals(own, out, stage, ready, epochs, n, chunk, chunks, capacity, ACC: tl.constexpr,
+                 BLOCK: tl.constexpr):
+    """out[n] = sum in rank order of this rank's `own` and the others' parts in stage[ranks, capacity],
+    which arrive as in `collect`."""
+    pid = tl.program_id(0)
+    rank = dl.rank()
+    world = dl.num_ranks()
+    epoch = tl.load(epochs)
+    lanes = tl.arange(0, BLOCK)
+    for index in range(0, chunks):
+        for step in range(1, world):
+            source = (rank + step) % world
+            dl.wait(ready + source * chunks + index, waitValue=epoch, cmp="ge")
+        at = index.to(tl.int64) * chunk
+        length = tl.maximum(tl.minimum(n - at, chunk), 0)
+        share = share_of(length)
+        end = at + pid * share + part_of(length, share)
+        for begin in range(at + pid * share, end, BLOCK):
+            here = begin + lanes
+            acc = tl.zeros((BLOCK,), dtype=ACC)
+            for source in range(0, world):
+                if source == rank:
+                    acc += tl.load(own + here, mask=here < end, other=0).to(ACC)
+                else:
+                    acc += tl.load(stage + source.to(tl.int64) * capacity + here, mask=here < end,
+                                   other=0).to(ACC)
+            tl.store(out + here, acc, mask=here < end)
+
+
+@ty.jit
+def store_rows(source, out, M, N, stride_om, stride_on, BLOCK_M: tl.constexpr,
+               BLOCK_N: tl.constexpr):
+    """out = source, contiguous [M, N], which may be of another type; grid (tiles of M, tiles of N)."""
+    rows = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
+    cols = tl.program_id(1).to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)
+    inside = (rows[:, None] < M) & (cols[None, :] < N)
+    value = tl.load(source + rows[:, None] * N + cols[None, :], mask=inside)
+    tl.store(out + rows[:, None] * stride_om + cols[None, :] * stride_on, value, mask=inside)
+
+
+@ty.jit
 def place(tile, tiles_m, tiles_n, GROUP_M: tl.constexpr):
     """(row, column) of a tile of one product. Tiles are walked in groups of GROUP_M rows, so that
     operands stay in the cache."""

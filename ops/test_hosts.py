@@ -104,19 +104,23 @@ RANKS = [1, 2, 3, 6, 8]
 
 
 @pytest.mark.parametrize("ranks", RANKS)
-@pytest.mark.parametrize("form", ["push", "pull"])
+@pytest.mark.parametrize("form", ["push", "pull", "copies", "flagged"])
 def test_moving_collectives(ranks, form):
+    cut = {"chunks": 3} if form == "copies" else {}
+    common = form if form != "flagged" else "auto"  # of those that have no words with flags
+
     def body():
         rank, world = ty.rank(), ty.num_ranks()
         own = rows_of(17, rank, world)
         gathered = np.zeros((17, 6), np.float32)
-        ty.ops.all_gather(data_of(0, (17, 6))[own].copy(), gathered, form=form)
+        ty.ops.all_gather(data_of(0, (17, 6))[own].copy(), gathered, form=form, **cut)
         x, exchanged = data_of(rank, (world, 9)), np.zeros((world, 9), np.float32)
-        ty.ops.all_to_all(x, exchanged, form=form, instances=2)
+        ty.ops.all_to_all(x, exchanged, form=common, instances=2, **cut)
         sent = np.zeros(21, np.float32)
-        ty.ops.broadcast(data_of(rank, 21), sent, root=world - 1, form=form)
+        ty.ops.broadcast(data_of(rank, 21), sent, root=world - 1,
+                         form=common if common != "copies" else "auto")
         scattered = np.zeros((own.stop - own.start, 6), np.float32)
-        ty.ops.reduce_scatter(data_of(rank, (17, 6)), scattered, form=form)
+        ty.ops.reduce_scatter(data_of(rank, (17, 6)), scattered, form=common, **cut)
         return gathered, exchanged, sent, scattered
     total = sum(f64(data_of(r, (17, 6))) for r in range(ranks))
     for rank, (gathered, exchanged, sent, scattered) in enumerate(run(body, ranks)):
@@ -132,23 +136,68 @@ def test_moving_collectives(ranks, form):
 def test_all_reduce(ranks, dtype):
     def body():
         results = []
-        for form in ("auto", "one_shot", "two_shot"):
-            for n in (1, 1000, 40_000):
-                out = np.zeros(n, numpy_type(dtype))
-                ty.ops.all_reduce(data_of(ty.rank(), n, dtype), out, form=form)
+        for form in ("auto", "one_shot", "two_shot", "copies", "flagged"):
+            for n in (1, 1000, 40_001):
+                x, out = data_of(ty.rank(), n, dtype), np.zeros(n, numpy_type(dtype))
+                ty.ops.all_reduce(x, out, form=form, chunks=2)
                 results.append(out)
+                ty.ops.all_reduce(x, x, form=form, instances=3)
+                np.testing.assert_array_equal(x, out)
         return results
     results = run(body, ranks)
-    for i, n in enumerate([1, 1000, 40_000] * 3):
+    for i, n in enumerate([1, 1000, 40_001] * 5):
         expected = sum(f64(data_of(r, n, dtype)) for r in range(ranks))
         for rank in range(ranks):
             np.testing.assert_array_equal(results[rank][i], results[0][i % 3])
         assert_close(results[0][i], expected, ulps=1, depth=ranks)
 
 
+@pytest.mark.parametrize("dtype", ["fp16", "int32", "bf16"])
+@pytest.mark.parametrize("op", ["all_reduce", "all_gather"])
+def test_words_with_flags_of_any_size(op, dtype):
+    """An odd number of halves leaves half a word, a short shard whole words; sizes follow each other
+    in one workspace."""
+    def body():
+        rank, world, results = ty.rank(), ty.num_ranks(), []
+        for call, n in enumerate([1, 2, 3001, 5, 64, 2999, 7, 3000]):
+            out = np.zeros(n, numpy_type(dtype))
+            x = data_of(rank if op == "all_reduce" else 9, n, dtype, call)
+            x = x if op == "all_reduce" else x[rows_of(n, rank, world)].copy()
+            getattr(ty.ops, op)(x, out, form="flagged", instances=1 + call % 2)
+            results.append((n, call, out))
+        return results
+    for seed in (None, 0, 1):
+        options = {} if seed is None else {"seed": seed, "delay": True, "residency": 2}
+        for result in run(body, 3, **options):
+            for n, call, out in result:
+                parts = [data_of(r, n, dtype, call) for r in ((0, 1, 2) if op == "all_reduce" else (9,))]
+                assert_close(out, sum(f64(x) for x in parts), ulps=1, depth=len(parts))
+
+
+def test_transfers_arrive_late():
+    """In worlds with a seed and delay, copies and their signals are in flight beside the kernel."""
+    def body():
+        rank, world = ty.rank(), ty.num_ranks()
+        a, b = data_of(5, (41, 8))[rows_of(41, rank, world)].copy(), data_of(6, (8, 12))
+        c, all_x, sums = np.zeros((41, 12), "f4"), np.zeros(70, "f4"), np.zeros(100, "f4")
+        for call in range(2):
+            x = data_of(rank, 100, call=call)
+            ty.ops.ag_gemm(a, b, c, form="copies", chunks=2)
+            ty.ops.all_gather(data_of(7, 70, call=call)[rows_of(70, rank, world)].copy(), all_x,
+                              form="copies", chunks=3)
+            ty.ops.all_reduce(x, sums, form="copies", chunks=2)
+            np.testing.assert_array_equal(all_x, data_of(7, 70, call=call))
+            assert_close(sums, sum(f64(data_of(r, 100, call=call)) for r in range(world)), depth=world)
+        assert_close(c, f64(data_of(5, (41, 8))) @ f64(b), depth=8)
+    for seed in range(40):
+        run(body, 3, seed=seed, delay=True)
+
+
 @pytest.mark.parametrize("ranks", RANKS)
 @pytest.mark.parametrize("m", [0, 1, 17, 150])
-def test_overlapped_products(ranks, m):
+@pytest.mark.parametrize("forms", [("instances", "overlapped", "two_shot"),
+                                   ("copies", "auto", "one_shot"), ("unfused",) * 3])
+def test_overlapped_products(ranks, m, forms):
     n, k = 70, 40
 
     def body():
@@ -158,17 +207,15 @@ def test_overlapped_products(ranks, m):
         c, gathered = np.zeros((m, n), np.float32), np.zeros((m, k), np.float32)
         results = []
         for _ in range(2):
-            ty.ops.ag_gemm(a[own].copy(), b, c, gathered)
+            ty.ops.ag_gemm(a[own].copy(), b, c, gathered, form=forms[0])
             scattered = np.zeros((own.stop - own.start, n), np.float32)
             x = data_of(rank, (m, k), call=1)
-            ty.ops.gemm_rs(x, b, scattered)
+            ty.ops.gemm_rs(x, b, scattered, form=forms[1])
             everywhere = np.zeros((m, n), np.float32)
-            for form in ("two_shot", "one_shot"):
-                everywhere[:] = 0
-                ty.ops.gemm_ar(x, b, everywhere, form=form)
+            ty.ops.gemm_ar(x, b, everywhere, form=forms[2])
             columns = rows_of(n, rank, world)
             by_column = np.zeros((m, columns.stop - columns.start), np.float32)
-            ty.ops.gemm_rs(x, b, by_column, scatter_dim=1)
+            ty.ops.gemm_rs(x, b, by_column, scatter_dim=1, form=forms[1])
             results = [c, gathered, scattered, everywhere, by_column]
         return results
     total = sum(f64(data_of(r, (m, k), call=1)) @ f64(data_of(r, (k, n))) for r in range(ranks))
@@ -178,6 +225,27 @@ def test_overlapped_products(ranks, m):
         assert_close(scattered, total[rows_of(m, rank, ranks)], depth=k * ranks)
         assert_close(everywhere, total, depth=k * ranks)
         assert_close(by_column, total[:, rows_of(n, rank, ranks)], depth=k * ranks)
+
+
+@pytest.mark.parametrize("partials", ["out", "accumulator"])
+def test_unfused_products_into_any_memory(partials):
+    """Types other than that of the partial sums, and results with strides."""
+    half = numpy_type("bf16")
+
+    def body():
+        rank, world = ty.rank(), ty.num_ranks()
+        a, b = data_of(rank, (20, 12), "bf16"), data_of(rank, (12, 9), "bf16")
+        own = rows_of(20, rank, world)
+        wide, all_rows = np.zeros((own.stop - own.start, 30), half), np.zeros((9, 20), half).T
+        for _ in range(2):
+            ty.ops.gemm_rs(a, b, wide[:, 3:21:2], form="unfused", partials=partials)
+            ty.ops.gemm_ar(a, b, all_rows, form="unfused", partials=partials)
+        return wide, all_rows
+    total = sum(f64(data_of(r, (20, 12), "bf16")) @ f64(data_of(r, (12, 9), "bf16")) for r in range(3))
+    for rank, (wide, all_rows) in enumerate(run(body, 3)):
+        np.testing.assert_allclose(f64(wide[:, 3:21:2]), total[rows_of(20, rank, 3)], atol=0.4)
+        np.testing.assert_allclose(f64(all_rows), total, atol=0.4)
+        assert not f64(wide[:, :3]).any() and not f64(wide[:, 4:21:2]).any()
 
 
 A, B, C = np.zeros((4, 8), np.float32), np.zeros((8, 5), np.float32), np.zeros((4, 5), np.float32)
@@ -241,8 +309,12 @@ def test_options():
     many = np.zeros((300, 300), np.float32)
     with fails(ty.LaunchError, "option 'parts' is 2 for 90000 tiles, possible for 65536 at most"):
         ty.ops.matmul(many, many, many.copy(), block_m=1, block_n=1, parts=2)
-    with fails(ty.ConfigError, "option 'form' is 'pusch', needs one of push, pull"):
+    with fails(ty.ConfigError, "option 'form' is 'pusch', needs one of auto, push, pull"):
         run(lambda: ty.ops.all_gather(np.zeros(2, "f4"), np.zeros(4, "f4"), form="pusch"), 2)
+    with fails(ty.ConfigError, "option 'chunks' is -1, needs 1 or more"):
+        run(lambda: ty.ops.all_gather(np.zeros(2, "f4"), np.zeros(4, "f4"), form="copies", chunks=-1), 2)
+    with fails(ty.LaunchError, "form 'flagged' takes elements of 2 or 4 bytes, not int8"):
+        run(lambda: ty.ops.all_gather(np.zeros(2, "i1"), np.zeros(4, "i1"), form="flagged"), 2)
     with fails(ty.LaunchError, "option 'scatter_dim' is 2, needs 0 or 1"):
         run(lambda: ty.ops.gemm_rs(A, B, C, scatter_dim=2), 1)
 
@@ -253,6 +325,8 @@ def test_checks_of_several_ranks():
     with fails(ty.LaunchError, "M differs between ranks: 4 on rank 0, 5 on rank 1"):
         run(lambda: ty.ops.gemm_ar(np.zeros((4 + ty.rank(), 8), "f4"), B,
                                    np.zeros((4 + ty.rank(), 5), "f4")), 2)
+    with fails(ty.LaunchError, "differs between ranks"):
+        run(lambda: ty.ops.ag_gemm(A[:2].copy(), B, C, form=("copies", "unfused")[ty.rank()]), 2)
     with fails(ty.LaunchError, "calls another operator"):
         def body():
             if ty.rank():

@@ -35,12 +35,13 @@ bool Workspace::serves(const WorkspaceNeed &need) const {
 void Workspace::allocate(World &world, const WorkspaceNeed &need) {
   // Twice as large at least, so that what is left behind stays less than what is used.
   auto grown = [](int64_t needed, int64_t had) { return needed > had ? std::max(needed, 2 * had) : had; };
+  buffers = need.buffers;
   slots = grown(need.slots, slots);
   int64_t ranks = world.size(), words = ranks * slots;
   stageBytes = aligned(grown(need.stageBytes, stageBytes));
   resultBytes = aligned(grown(need.resultBytes, resultBytes));
-  int64_t sizes[] = {need.instances * 8, ranks * 8,      words * 8,
-                     words * 8,          2 * stageBytes, 2 * resultBytes};
+  int64_t sizes[] = {need.instances * 8,   ranks * 8, words * 8, words * 8, buffers * stageBytes,
+                     buffers * resultBytes};
   int64_t bytes = 0;
   for (int64_t size : sizes)
     bytes += aligned(size);

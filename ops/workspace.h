@@ -15,15 +15,16 @@ struct WorkspaceNeed {
   std::string key;         // operator, types and everything that the signals' layout needs
   int64_t instances = 1;   // program instances, each with an epoch
   int64_t slots = 1;       // signals for each rank
-  int64_t stageBytes = 0;  // one of the two staging buffers
-  int64_t resultBytes = 0; // one of the two buffers for results, 0: none
+  int64_t stageBytes = 0;  // one of the staging buffers
+  int64_t buffers = 2;     // 1 where each call begins by waiting for the end of the one before
+  int64_t resultBytes = 0; // one of the buffers for results, 0: none
 };
 
 /// Views into one symmetric allocation.
 class Workspace {
 public:
   Memory epochs, entered, ready, done;
-  /// Both staging buffers together; `capacity` elements of `dtype` each.
+  /// All staging buffers together; `capacity` elements of `dtype` each.
   Memory stage(tilery_dtype dtype) const { return buffer(stageData, stageBytes, dtype); }
   Memory result(tilery_dtype dtype) const { return buffer(resultData, resultBytes, dtype); }
   int64_t stageCapacity(tilery_dtype dtype) const { return stageBytes / tilery_dtype_size(dtype); }
@@ -33,14 +34,14 @@ public:
 
 private:
   friend Workspace &workspace(World &world, const WorkspaceNeed &need);
-  static Memory buffer(char *data, int64_t bytes, tilery_dtype dtype) {
-    return {data, dtype, 2 * bytes, true};
+  Memory buffer(char *data, int64_t bytes, tilery_dtype dtype) const {
+    return {data, dtype, buffers * bytes, true};
   }
   void allocate(World &world, const WorkspaceNeed &need);
   bool serves(const WorkspaceNeed &need) const;
 
   char *base = nullptr;
-  int64_t slots = 0, stageBytes = 0, resultBytes = 0;
+  int64_t slots = 0, stageBytes = 0, resultBytes = 0, buffers = 2;
   char *stageData = nullptr, *resultData = nullptr;
 };
 

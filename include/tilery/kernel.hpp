@@ -35,6 +35,7 @@ struct Launch {
   const tilery_options *options = nullptr;
   double timeoutSeconds = -1; // each wait; negative: the world's
   void *stream = nullptr;     // the device's own handle
+  std::span<const tilery_transfer> transfers = {}; // copies beside the grid
 };
 
 namespace detail {
@@ -178,8 +179,9 @@ public:
     size_t at = 0;
     auto isConstant = [&] { return at < constexprs.size() ? bool(constexprs[at++]) : false; };
     std::array<tilery_arg, sizeof...(Args)> records{detail::encode(args, isConstant())...};
-    tilery_launch launch{{how.x, how.y, how.z}, how.options, how.stream,
-                         how.timeoutSeconds};
+    tilery_launch launch{
+        {how.x, how.y, how.z}, how.options,          how.stream,
+        how.timeoutSeconds,    how.transfers.data(), int32_t(how.transfers.size())};
     check(
         tilery_function_launch(function, world, &launch, records.data(), int32_t(records.size())));
   }

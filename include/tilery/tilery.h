@@ -295,12 +295,31 @@ typedef struct tilery_options tilery_options;
 TILERY_API tilery_status tilery_options_intern(const char *options_json,
                                                const tilery_options **options);
 
+/* A copy that a launch starts beside its grid: `bytes` at `source` go to `destination`, this rank's
+ * address of a symmetric object, on `rank`; after them, and also when bytes is 0, the 8 bytes at
+ * `value` go to `signal` there. Both are read when the copy runs, so that a recorded launch that is
+ * replayed sends what the launches before it have left in them. signal may be null. */
+typedef struct tilery_transfer {
+  void *destination;
+  const void *source;
+  size_t bytes;
+  int32_t rank;
+  uint64_t *signal;      /* this rank's address */
+  const uint64_t *value; /* as `source`, memory of the device that the kernel runs on */
+} tilery_transfer;
+
 typedef struct tilery_launch {
   int64_t grid[3];
   const tilery_options *options;
   void *stream;     /* the device's own handle; null: the world's stream on the device, else the
                        device's default one */
   double timeout_s; /* for each wait; < 0: the world's */
+  /* Copies that begin when everything before the launch has ended, run beside the grid without its
+   * program instances (on a GPU by its copy engines), in any order, and have ended before anything
+   * behind the launch begins. A kernel that has waited for a transfer's signal sees what it
+   * brought. */
+  const tilery_transfer *transfers;
+  int32_t num_transfers;
 } tilery_launch;
 
 /* Compiles when needed, then runs the grid where the memory of its arguments is: on the host it

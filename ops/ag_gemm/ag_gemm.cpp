@@ -3,6 +3,8 @@
 // Host side of ag_gemm: c[M, N] = all_gather(a) @ b, optionally with the gathered A.
 #include "ops/overlapped.h"
 
+#include <optional>
+
 namespace tilery::ops {
 
 static void checkTensors(Call &call) {
@@ -31,66 +33,126 @@ static void checkTensors(Call &call) {
 }
 
 namespace {
-/// Who sends, and in how many pieces.
-struct Sending {
-  int64_t chunks, comm;
+/// One call: c[M, N] = all_gather(a) @ b, M rows in shards of `rows`.
+struct AgGemm {
+  explicit AgGemm(Call &call)
+      : call(call), a(call.tensor(0)), b(call.tensor(1)), c(call.tensor(2)), m(c.shape[0]),
+        n(b.shape[1]), k(b.shape[0]), ranks(call.world().size()), rank(call.world().rank()),
+        rows(Shards(m, ranks).rows), dtype(static_cast<tilery_dtype>(a.dtype)),
+        rowBytes(k * tilery_dtype_size(dtype)) {}
+
+  std::string chooseForm() const;
+  void unfused();
+  void overlapped(bool byCopies);
+
+private:
+  int64_t chooseChunks(bool fast) const;
+  int64_t chooseComm(const Overlapped &o) const;
+  void addCopies(Copies &copies, int64_t chunks) const;
+  const Workspace &gatheredRows();
+
+  Call &call;
+  const tilery_tensor &a, &b, &c;
+  const int64_t m, n, k;
+  const int ranks, rank;
+  const int64_t rows;
+  const tilery_dtype dtype;
+  const int64_t rowBytes;
 };
 } // namespace
 
-// A chunk is worth its signal from about 1 MiB on; instances that send do not compute.
-static Sending chooseSending(Call &call, const Overlapped &o, int64_t rowsPerRank, int64_t rowBytes) {
-  constexpr int64_t chunkBytes = 1 << 20, mostChunks = 16;
-  auto chosen = [&](const char *name, int64_t otherwise) {
-    int64_t value = call.options.integer(name);
-    if (value < 0)
-      call.fail("option '" + std::string(name) + "' is " + std::to_string(value) +
-                ", needs 1 or more (0 chooses)");
-    return value ? value : otherwise;
-  };
-  int64_t bytes = rowsPerRank * rowBytes;
-  bool fast = hasWarps(o.device);
-  int64_t pieces = fast ? bytes / chunkBytes : rowsPerRank / 64;
-  Sending s{chosen("chunks", std::clamp<int64_t>(pieces, 1, fast ? mostChunks : 4)),
-            chosen("comm", fast ? std::max<int64_t>(o.instances / 8, 1) : 1)};
-  if (s.comm >= o.instances && o.instances > 1)
-    call.fail("option 'comm' is " + std::to_string(s.comm) + " of " + std::to_string(o.instances) +
-              " instances, which leaves none to compute");
-  return s;
+// Instances that send do not compute; copy engines bring the rows while all of them do. A shard of
+// less than this is there before copies would have begun: it is gathered first, and the product
+// then has its own tiles and parts. Without warps, instances run in turn anyway.
+std::string AgGemm::chooseForm() const {
+  constexpr int64_t least = 1 << 20;
+  const char *chosen = !hasWarps(call.device())                ? "instances"
+                       : ranks > 1 && rows * rowBytes >= least ? "copies"
+                                                               : "unfused";
+  return formOf(call, {"auto", "instances", "copies", "unfused"}, chosen);
 }
 
-static void run(Call &call) {
-  checkTensors(call);
-  const tilery_tensor &a = call.tensor(0), &b = call.tensor(1), &c = call.tensor(2);
-  int64_t m = c.shape[0], n = b.shape[1], k = b.shape[0];
-  if (m == 0)
-    return;
-  int ranks = call.world().size();
-  int64_t rows = Shards(m, ranks).rows;
-  auto dtype = static_cast<tilery_dtype>(a.dtype);
+// A chunk is worth its signal from about 1 MiB on.
+int64_t AgGemm::chooseChunks(bool fast) const {
+  constexpr int64_t chunkBytes = 1 << 20, mostChunks = 16;
+  int64_t pieces = fast ? rows * rowBytes / chunkBytes : rows / 64;
+  return call.options.natural("chunks", std::clamp<int64_t>(pieces, 1, fast ? mostChunks : 4));
+}
+
+int64_t AgGemm::chooseComm(const Overlapped &o) const {
+  int64_t chosen = hasWarps(o.device) ? std::max<int64_t>(o.instances / 8, 1) : 1;
+  int64_t comm = call.options.natural("comm", chosen);
+  if (comm >= o.instances && o.instances > 1)
+    call.fail("option 'comm' is " + std::to_string(comm) + " of " + std::to_string(o.instances) +
+              " instances, which leaves none to compute");
+  return comm;
+}
+
+// The values in the order of the other forms, so that all ranks see when theirs differ.
+const Workspace &AgGemm::gatheredRows() {
+  call.agree({{"M", m},
+              {"K", k},
+              {"the element type", dtype},
+              {"option 'chunks'", 0},
+              {"option 'comm'", 0},
+              {"the form of the operator", 0}});
+  return workspace(
+      call.world(),
+      {.key = "ag_gemm unfused", .stageBytes = m * std::max<int64_t>(rowBytes, 1), .buffers = 1});
+}
+
+void AgGemm::unfused() {
+  std::optional<MatrixTensor> kept;
+  if (ranks > 1)
+    kept.emplace(gatheredRows().stage(dtype), m, k);
+  tilery_tensor all = call.has(3) ? call.tensor(3) : kept ? tilery_tensor(*kept) : a;
+  if (all.data != a.data)
+    callOp("all_gather", call, {a, all});
+  callOp("matmul", call, {all, b, c}, tileOptions(call));
+}
+
+void AgGemm::addCopies(Copies &copies, int64_t chunks) const {
+  int64_t chunkRows = ceilDiv(rows, chunks), own = a.shape[0];
+  auto *source = static_cast<const char *>(a.data);
+  for (int64_t chunk = 0; chunk < chunks; ++chunk)
+    for (int step = 0; step < ranks; ++step) {
+      int64_t begin = std::min(chunk * chunkRows, own), end = std::min(begin + chunkRows, own);
+      copies.add((rank + step) % ranks, source + begin * rowBytes, (rank * rows + begin) * rowBytes,
+                 (end - begin) * rowBytes, rank * chunks + chunk);
+    }
+}
+
+void AgGemm::overlapped(bool byCopies) {
   // The operand is the staged A, which is aligned.
   Matrix staged{nullptr, a.dtype, m, k, k, 1};
   Matrix right{b.data, b.dtype, k, n, stride(b, 0), stride(b, 1)};
   Overlapped o(call, staged, right, k);
-  if (o.instances == 1)
+  if (o.instances == 1 && !byCopies)
     o.instances = 2; // one sends, one computes
-  Sending s = chooseSending(call, o, rows, k * tilery_dtype_size(dtype));
+  int64_t chunks = chooseChunks(hasWarps(o.device)), comm = byCopies ? 0 : chooseComm(o);
   // N may differ from rank to rank; what is staged may not.
   const Workspace &ws =
-      o.agree("chunks=" + std::to_string(s.chunks) + " comm=" + std::to_string(s.comm),
+      o.agree("chunks=" + std::to_string(chunks) + " comm=" + std::to_string(comm),
               {.key = dtypeName(dtype),
-               .slots = s.chunks,
-               .stageBytes = ranks * rows * std::max<int64_t>(k, 1) * tilery_dtype_size(dtype)},
+               .slots = chunks,
+               .stageBytes = ranks * rows * std::max<int64_t>(rowBytes, 1),
+               .buffers = byCopies ? 1 : 2},
               {{"M", m},
                {"K", k},
                {"the element type", dtype},
-               {"option 'chunks'", s.chunks},
-               {"option 'comm'", s.comm}});
+               {"option 'chunks'", chunks},
+               {"option 'comm'", comm}});
+  Copies copies(call, ws);
+  if (byCopies) {
+    addCopies(copies, chunks);
+    o.guarded([&] { copies.open(); });
+  }
   const MatmulPlan &p = o.plan;
   auto launch = [&](const auto &gathered) {
-    o.launch("ag_gemm", o.instances, memory(a), memory(b), memory(c), gathered, ws.stage(dtype),
-             ws.entered, ws.ready, ws.epochs, m, n, k, rows, ceilDiv(rows, s.chunks),
+    o.launch("ag_gemm", copies.list(), memory(a), memory(b), memory(c), gathered, ws.stage(dtype),
+             ws.entered, ws.ready, ws.epochs, m, n, k, rows, ceilDiv(rows, chunks),
              ws.stageCapacity(dtype), stride(b, 0), stride(b, 1), stride(c, 0), stride(c, 1),
-             s.chunks, s.comm, p.blockM, p.blockN, p.blockK, p.rows, p.columns, p.groupM,
+             chunks, comm, p.blockM, p.blockN, p.blockK, p.rows, p.columns, p.groupM,
              accumulator(dtype));
   };
   if (call.has(3))
@@ -99,11 +161,23 @@ static void run(Call &call) {
     launch(nullptr);
 }
 
+static void run(Call &call) {
+  checkTensors(call);
+  if (call.tensor(2).shape[0] == 0)
+    return;
+  AgGemm op(call);
+  std::string form = op.chooseForm();
+  if (form == "unfused")
+    op.unfused();
+  else
+    op.overlapped(form == "copies");
+}
+
 const Op &agGemmOp() {
   static const Op op{"ag_gemm",
                      "c = all_gather(a) @ b, tiles start as chunks of a arrive",
                      {"a", "b", "c", "gathered?"},
-                     overlappedOptions({{"chunks", "0"}, {"comm", "0"}}),
+                     overlappedOptions({{"form", "\"auto\""}, {"chunks", "0"}, {"comm", "0"}}),
                      run,
                      /*communicates=*/true};
   return op;

@@ -3,9 +3,9 @@
 """Overlapped all-gather and matrix product: tiles start as their chunks of A arrive.
 
 Who brings the chunks: instances 0 .. COMM - 1, each its share of every chunk, or, where COMM is 0,
-whoever launched the kernel, by copies. The other instances compute tiles, those of the own rows
-first, then those of the ranks behind it.
-Every launch advances an epoch that each instance keeps in device memory, so that calls follow
+copy engines, whose transfers run beside the kernel. The other instances compute tiles, those of the
+own rows first, then those of the ranks behind it.
+Transfers have one staging buffer, and `open_call` before each call. Otherwise every launch advances an epoch that each instance keeps in device memory, so that calls follow
 each other without a reset by the host. Staging is double buffered: a peer's slot is written in
 epoch e only after that peer has entered e - 1, that is, has finished e - 2 and its reads.
 """
@@ -51,15 +51,21 @@ def ag_gemm(a, b, c, gathered, stage, entered, ready, epochs, M, N, K, rows_per_
     rank's or M. A rank's rows fall into CHUNKS chunks of chunk_rows. gathered: None, or
     contiguous [M, K] that receives all of A. Tiles are ROWS x COLUMNS, at most BLOCK_M x BLOCK_N,
     which are powers of two. stage: symmetric, [2, capacity >= ranks * rows_per_rank * K]; entered:
-    [ranks] signals; ready: [ranks, CHUNKS] signals, each of which a call advances by COMM (sets to
-    the epoch where COMM is 0); epochs: int64 [instances], all starting at 0.
+    [ranks] signals; ready: [ranks, CHUNKS] signals, each of which a call advances by COMM; epochs:
+    int64 [instances], all starting at 0. Where COMM is 0, stage is [1, capacity], epochs[0] the epoch,
+    to which transfers set ready.
     """
     pid = tl.program_id(0)
     rank = dl.rank()
-    epoch = tl.load(epochs + pid) + 1
-    arrived = epoch * (COMM if COMM > 0 else 1)
-    slot = stage + (epoch % 2) * capacity
-    enter(entered, epoch)
+    if COMM > 0:
+        epoch = tl.load(epochs + pid) + 1
+        arrived = epoch * COMM
+        slot = stage + (epoch % 2) * capacity
+        enter(entered, epoch)
+    else:
+        epoch = tl.load(epochs)
+        arrived = epoch
+        slot = stage
     tiles_m = tl.cdiv(M, ROWS)
     tiles_n = tl.cdiv(N, COLUMNS)
     start_m = (rank * rows_per_rank + ROWS - 1) // ROWS
@@ -89,4 +95,5 @@ def ag_gemm(a, b, c, gathered, stage, entered, ready, epochs, M, N, K, rows_per_
             row_end = tl.minimum(tl.minimum(row + chunk_rows, first + rows_per_rank), M)
             dl.wait(ready + chunk, waitValue=arrived, cmp="ge")
             copy(gathered + row * K, slot + row * K, tl.maximum(row_end - row, 0) * K, 1024)
-    tl.store(epochs + pid, epoch)
+    if COMM > 0:
+        tl.store(epochs + pid, epoch)

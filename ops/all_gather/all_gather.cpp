@@ -5,6 +5,13 @@
 
 namespace tilery::ops {
 
+static std::string chooseForm(Call &call, int64_t bytes, int64_t size) {
+  const char *chosen = flagsPay(call, bytes, size) ? "flagged"
+                       : copiesPay(call, bytes)    ? "copies"
+                                                   : "push";
+  return formOf(call, {"auto", "push", "pull", "copies", "flagged"}, chosen);
+}
+
 static void run(Call &call) {
   const tilery_tensor &x = call.tensor(0), &out = call.tensor(1);
   call.needSameType(0, 1);
@@ -22,18 +29,26 @@ static void run(Call &call) {
   call.needDim(0, 0, own, "this rank's part of the rows of 'out'");
   if (elements(out) == 0)
     return;
-  Collective c(call, call.options.text("form"), rows * row, elements(out), x.dtype);
-  call.options.choice("form", {"push", "pull"});
+  int64_t n = rows * row, size = tilery_dtype_size(static_cast<tilery_dtype>(x.dtype));
+  Collective c(call, chooseForm(call, n * size, size), n, elements(out), x.dtype);
+  if (c.form == "copies") {
+    for (int step = 1; step < world.size(); ++step)
+      c.send((world.rank() + step) % world.size(), x.data, elements(x));
+    return c.collect(memory(x), memory(out), n, elements(out));
+  }
+  if (c.form == "flagged")
+    return c.launch(memory(x), memory(out), c.ws->stage(TILERY_INT64), c.ws->epochs, n,
+                    elements(out), c.capacity, size, c.block);
   int64_t capacity = c.form == "push" ? c.capacity : c.capacity * world.size();
   c.launch(memory(x), memory(out), c.ws->stage(c.dtype), c.ws->entered, c.ws->ready, c.ws->epochs,
-           rows * row, elements(out), capacity, c.block);
+           n, elements(out), capacity, c.block);
 }
 
 const Op &allGatherOp() {
   static const Op op{"all_gather",
                      "out = every rank's rows, in rank order",
                      {"x", "out"},
-                     collectiveOptions("push"),
+                     collectiveOptions(),
                      run,
                      /*communicates=*/true};
   return op;

@@ -11,7 +11,8 @@ import tilery as ty
 import tilery.language as tl
 import tilery.language.device as dl
 
-from ..parts import copy, enter, part_of
+from ..flagged import await_words, flag_of, packed, send_words, unpack
+from ..parts import copy, enter, part_of, share_of
 
 
 @ty.jit
@@ -30,7 +31,7 @@ def all_gather_push(x, out, stage, entered, ready, epochs, n, total, capacity,
     epoch = tl.load(epochs + pid) + 1
     enter(entered, epoch)
     slot = stage + (epoch % 2) * world * capacity
-    part = tl.cdiv(n, parts).to(tl.int64)
+    part = share_of(n)
     start = pid * part
     own = tl.minimum(n, total - rank.to(tl.int64) * n)
     for step in range(0, world):
@@ -48,6 +49,40 @@ def all_gather_push(x, out, stage, entered, ready, epochs, n, total, capacity,
 
 
 @ty.jit
+def all_gather_flagged(x, out, stage, epochs, n, total, capacity, SIZE: tl.constexpr,
+                       BLOCK: tl.constexpr):
+    """Like all_gather_push, for elements of SIZE bytes, 2 or 4, that travel in words with flags.
+
+    stage: int64, symmetric, [2, ranks, capacity >= words of a shard]; epochs: int64 [instances]; all
+    start at 0.
+    """
+    pid = tl.program_id(0)
+    rank = dl.rank()
+    world = dl.num_ranks()
+    epoch = tl.load(epochs + pid) + 1
+    flag = flag_of(epoch)
+    slot = stage + (epoch % 2) * world * capacity
+    part = tl.cdiv(tl.cdiv(n, 4 // SIZE), tl.num_programs(0))
+    first = pid * part
+    own = tl.maximum(tl.minimum(n, total - rank.to(tl.int64) * n), 0)
+    end = tl.minimum(first + part, tl.cdiv(own, 4 // SIZE))
+    send_words(x, slot, own, first, end, flag, capacity, SIZE, BLOCK)
+    for step in range(0, world):
+        source = (rank + step) % world
+        target = out + source.to(tl.int64) * n
+        length = tl.maximum(tl.minimum(n, total - source.to(tl.int64) * n), 0)
+        end = tl.minimum(first + part, tl.cdiv(length, 4 // SIZE))
+        for begin in range(first, end, BLOCK):
+            at = begin + tl.arange(0, BLOCK)
+            if source == rank:
+                word = packed(x, at, own, SIZE)
+            else:
+                word = await_words(slot + source.to(tl.int64) * capacity + at, at < end, flag)
+            unpack(target, at, at < end, length, word, SIZE)
+    tl.store(epochs + pid, epoch)
+
+
+@ty.jit
 def all_gather_pull(x, out, stage, entered, ready, epochs, n, total, capacity,
                     BLOCK: tl.constexpr):
     """Like all_gather_push, but each rank offers its shard and the others fetch it.
@@ -61,7 +96,7 @@ def all_gather_pull(x, out, stage, entered, ready, epochs, n, total, capacity,
     epoch = tl.load(epochs + pid) + 1
     enter(entered, epoch)
     slot = stage + (epoch % 2) * capacity
-    part = tl.cdiv(n, parts).to(tl.int64)
+    part = share_of(n)
     start = pid * part
     own = tl.minimum(n, total - rank.to(tl.int64) * n)
     # Peers may still fetch what epoch - 2 left in this slot.

@@ -5,8 +5,44 @@
 
 namespace tilery::ops {
 
-// Below this many bytes the second exchange of two-shot costs more than the data it saves.
+// One-shot sends all of x to everyone, two-shot each rank its share, and then the sums. For two
+// ranks the bytes are the same, else the second exchange costs more than it saves below this many.
 static constexpr int64_t kOneShotBytes = 64 << 10;
+
+static std::string chooseForm(Call &call, int64_t bytes, int64_t size) {
+  int ranks = call.world().size();
+  bool oneShot = bytes <= kOneShotBytes || (hasWarps(call.device()) && ranks == 2);
+  const char *chosen = flagsPay(call, bytes, size)      ? "flagged"
+                       : copiesPay(call, bytes / ranks) ? "copies"
+                       : oneShot                        ? "one_shot"
+                                                        : "two_shot";
+  return formOf(call, {"auto", "one_shot", "two_shot", "copies", "flagged"}, chosen);
+}
+
+// Every rank adds up its share and copies the sums to the others. What is sent is not written in
+// the same exchange, so that `out` may be `x`.
+static void byCopies(Call &call, int64_t n) {
+  const tilery_tensor &x = call.tensor(0), &out = call.tensor(1);
+  World &world = call.world();
+  int ranks = world.size(), rank = world.rank();
+  int64_t shard = ceilDiv(n, ranks), size = tilery_dtype_size(static_cast<tilery_dtype>(x.dtype));
+  auto shareOf = [&](const tilery_tensor &tensor, int owner) {
+    int64_t first = std::min(owner * shard, n);
+    return part(tensor, first, std::min(shard, n - first));
+  };
+  auto send = [&](Collective &c, int peer, const Memory &share) {
+    c.send(peer, share.data, share.bytes / size);
+  };
+  Memory own = shareOf(out, rank);
+  Collective sums(call, "copies", shard, n, x.dtype), all(call, "copies", shard, n, x.dtype);
+  for (int step = 1; step < ranks; ++step) {
+    int peer = (rank + step) % ranks;
+    send(sums, peer, shareOf(x, peer));
+    send(all, peer, own);
+  }
+  sums.addUp(shareOf(x, rank), own, own.bytes / size);
+  all.collect(own, memory(out), shard, n);
+}
 
 static void run(Call &call) {
   const tilery_tensor &x = call.tensor(0), &out = call.tensor(1);
@@ -16,17 +52,19 @@ static void run(Call &call) {
   call.needRank(1, x.rank);
   for (int dim = 0; dim < x.rank; ++dim)
     call.needDim(1, dim, x.shape[dim], "as in 'x'");
-  int choice = call.options.choice("form", {"auto", "one_shot", "two_shot"});
-  World &world = call.world();
-  int64_t n = elements(x);
+  auto dtype = static_cast<tilery_dtype>(x.dtype);
+  int64_t n = elements(x), size = tilery_dtype_size(dtype);
+  std::string form = chooseForm(call, n * size, size);
   if (n == 0)
     return;
-  auto dtype = static_cast<tilery_dtype>(x.dtype);
-  bool oneShot = choice == 1 || (choice == 0 && n * tilery_dtype_size(dtype) <= kOneShotBytes);
-  int64_t shard = oneShot ? n : ceilDiv(n, world.size());
-  Collective c(call, oneShot ? "one_shot" : "two_shot", shard, n, x.dtype);
+  if (form == "copies")
+    return byCopies(call, n);
+  Collective c(call, form, form == "two_shot" ? ceilDiv(n, call.world().size()) : n, n, x.dtype);
   const Workspace &ws = *c.ws;
-  if (oneShot)
+  if (form == "flagged")
+    c.launch(memory(x), memory(out), ws.stage(TILERY_INT64), ws.epochs, n, c.capacity, size,
+             accumulator(dtype), c.block);
+  else if (form == "one_shot")
     c.launch(memory(x), memory(out), ws.stage(dtype), ws.entered, ws.ready, ws.epochs, n,
              c.capacity, accumulator(dtype), c.block);
   else
@@ -38,7 +76,7 @@ const Op &allReduceOp() {
   static const Op op{"all_reduce",
                      "out = the sum of all ranks' x, the same bits on every rank",
                      {"x", "out"},
-                     collectiveOptions("auto"),
+                     collectiveOptions(),
                      run,
                      /*communicates=*/true};
   return op;

@@ -13,7 +13,8 @@ import tilery as ty
 import tilery.language as tl
 import tilery.language.device as dl
 
-from ..parts import copy, enter, part_of
+from ..flagged import await_words, flag_of, packed, send_words
+from ..parts import copy, enter, part_of, share_of
 
 
 @ty.jit
@@ -27,6 +28,49 @@ def add_up(out, slot, n, capacity, ACC: tl.constexpr, BLOCK: tl.constexpr):
             acc += tl.load(slot + source.to(tl.int64) * capacity + at, mask=at < n,
                            other=0).to(ACC)
         tl.store(out + at, acc, mask=at < n)
+
+
+@ty.jit
+def all_reduce_flagged(x, out, stage, epochs, n, capacity, SIZE: tl.constexpr, ACC: tl.constexpr,
+                       BLOCK: tl.constexpr):
+    """all_reduce_one_shot for elements of SIZE bytes, 2 or 4, that travel in words with flags.
+
+    stage: int64, symmetric, [2, ranks, capacity >= words of x]; epochs: int64 [instances]; all
+    start at 0; grid (instances,).
+    """
+    pid = tl.program_id(0)
+    rank = dl.rank()
+    world = dl.num_ranks()
+    epoch = tl.load(epochs + pid) + 1
+    flag = flag_of(epoch)
+    slot = stage + (epoch % 2) * world * capacity
+    words = tl.cdiv(n, 4 // SIZE)
+    part = tl.cdiv(words, tl.num_programs(0))
+    first = pid * part
+    end = tl.minimum(first + part, words)
+    send_words(x, slot, n, first, end, flag, capacity, SIZE, BLOCK)
+    for begin in range(first, end, BLOCK):
+        at = begin + tl.arange(0, BLOCK)
+        inside = at < end
+        own = packed(x, at, n, SIZE)
+        low = tl.zeros((BLOCK,), dtype=ACC)
+        high = tl.zeros((BLOCK,), dtype=ACC)
+        for source in range(0, world):
+            word = own
+            if source != rank:
+                word = await_words(slot + source.to(tl.int64) * capacity + at, inside, flag)
+            if SIZE == 2:
+                kind = x.dtype.element_ty
+                low += (word & 0xFFFF).to(tl.int16).to(kind, bitcast=True).to(ACC)
+                high += ((word >> 16) & 0xFFFF).to(tl.int16).to(kind, bitcast=True).to(ACC)
+            else:
+                low += word.to(tl.int32).to(x.dtype.element_ty, bitcast=True).to(ACC)
+        if SIZE == 2:
+            both = 2 * at[:, None] + tl.arange(0, 2)[None, :]
+            tl.store(out + both, tl.join(low, high), mask=inside[:, None] & (both < n))
+        else:
+            tl.store(out + at, low, mask=inside)
+    tl.store(epochs + pid, epoch)
 
 
 @ty.jit
@@ -44,7 +88,7 @@ def all_reduce_one_shot(x, out, stage, entered, ready, epochs, n, capacity,
     epoch = tl.load(epochs + pid) + 1
     enter(entered, epoch)
     slot = stage + (epoch % 2) * world * capacity
-    part = tl.cdiv(n, parts).to(tl.int64)
+    part = share_of(n)
     start = pid * part
     own = part_of(n, part)
     for step in range(0, world):
@@ -74,7 +118,7 @@ def all_reduce_two_shot(x, out, stage, gathered, entered, ready, done, epochs, n
     slot = stage + (epoch % 2) * world * capacity
     result = gathered + (epoch % 2) * world * capacity
     shard = tl.cdiv(n, world).to(tl.int64)
-    part = tl.cdiv(shard, parts)
+    part = share_of(shard)
     start = pid * part
     for step in range(0, world):
         peer = (rank + 1 + step) % world

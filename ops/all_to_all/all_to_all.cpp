@@ -13,15 +13,24 @@ static void run(Call &call) {
   call.needRank(1, x.rank);
   for (int dim = 0; dim < x.rank; ++dim)
     call.needDim(1, dim, x.shape[dim], "as in 'x'");
-  call.options.choice("form", {"push", "pull"});
   World &world = call.world();
   if (x.rank < 1 || x.shape[0] % world.size())
     call.fail("'x' has shape " + shapeText(x) + ", whose first dimension must be a multiple of " +
               std::to_string(world.size()) + " (ranks)");
+  int64_t n = elements(x) / world.size(),
+          size = tilery_dtype_size(static_cast<tilery_dtype>(x.dtype));
+  std::string form = formOf(call, {"auto", "push", "pull", "copies"},
+                            copiesPay(call, n * size) ? "copies" : "push");
   if (elements(x) == 0)
     return;
-  int64_t n = elements(x) / world.size();
-  Collective c(call, call.options.text("form"), n, elements(x), x.dtype);
+  Collective c(call, form, n, elements(x), x.dtype);
+  if (form == "copies") {
+    for (int step = 1; step < world.size(); ++step) {
+      int peer = (world.rank() + step) % world.size();
+      c.send(peer, part(x, peer * n, n).data, n);
+    }
+    return c.collect(part(x, world.rank() * n, n), memory(out), n, elements(x));
+  }
   c.launch(memory(x), memory(out), c.ws->stage(c.dtype), c.ws->entered, c.ws->ready, c.ws->epochs,
            n, c.capacity, c.block);
 }
@@ -30,7 +39,7 @@ const Op &allToAllOp() {
   static const Op op{"all_to_all",
                      "block p of rank r's x becomes block r of rank p's out",
                      {"x", "out"},
-                     collectiveOptions("push"),
+                     collectiveOptions(),
                      run,
                      /*communicates=*/true};
   return op;

@@ -11,7 +11,7 @@ import tilery as ty
 import tilery.language as tl
 import tilery.language.device as dl
 
-from ..parts import copy, enter, part_of
+from ..parts import copy, enter, part_of, share_of
 
 
 @ty.jit
@@ -28,7 +28,7 @@ def all_to_all_push(x, out, stage, entered, ready, epochs, n, capacity, BLOCK: t
     epoch = tl.load(epochs + pid) + 1
     enter(entered, epoch)
     slot = stage + (epoch % 2) * world * capacity
-    part = tl.cdiv(n, parts).to(tl.int64)
+    part = share_of(n)
     start = pid * part
     own = part_of(n, part)
     for step in range(0, world):
@@ -55,7 +55,7 @@ def all_to_all_pull(x, out, stage, entered, ready, epochs, n, capacity, BLOCK: t
     epoch = tl.load(epochs + pid) + 1
     enter(entered, epoch)
     slot = stage + (epoch % 2) * world * capacity
-    part = tl.cdiv(n, parts).to(tl.int64)
+    part = share_of(n)
     start = pid * part
     own = part_of(n, part)
     # Peers may still fetch what epoch - 2 left in this slot.

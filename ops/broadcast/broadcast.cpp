@@ -10,7 +10,7 @@ static void run(Call &call) {
   call.needSameType(0, 1);
   call.needContiguous(0);
   call.needContiguous(1);
-  call.options.choice("form", {"push", "pull"});
+  std::string form = formOf(call, {"auto", "push", "pull"}, "push");
   World &world = call.world();
   int64_t root = call.options.integer("root"), n = elements(out);
   if (root < 0 || root >= world.size())
@@ -20,15 +20,19 @@ static void run(Call &call) {
     call.fail("'x' has shape " + shapeText(x) + " on the root and 'out' " + shapeText(out));
   if (n == 0)
     return;
-  Collective c(call, call.options.text("form"), n, n, out.dtype, root);
+  Collective c(call, form, n, n, out.dtype, root);
   c.launch(memory(x), memory(out), c.ws->stage(c.dtype), c.ws->entered, c.ws->ready, c.ws->epochs,
            root, n, c.ws->stageCapacity(c.dtype), c.block);
 }
 
 const Op &broadcastOp() {
   static const Op op = [] {
-    Op made{"broadcast", "out = x of rank `root`", {"x", "out"}, collectiveOptions("push"), run,
-                     /*communicates=*/true};
+    Op made{"broadcast",
+            "out = x of rank `root`",
+            {"x", "out"},
+            collectiveOptions(/*byCopies=*/false),
+            run,
+            /*communicates=*/true};
     made.options.emplace_back("root", "0");
     return made;
   }();

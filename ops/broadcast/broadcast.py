@@ -12,7 +12,7 @@ import tilery as ty
 import tilery.language as tl
 import tilery.language.device as dl
 
-from ..parts import copy, enter, part_of
+from ..parts import copy, enter, part_of, share_of
 
 
 @ty.jit
@@ -29,7 +29,7 @@ def broadcast_push(x, out, stage, entered, ready, epochs, root, n, capacity,
     epoch = tl.load(epochs + pid) + 1
     enter(entered, epoch)
     slot = stage + (epoch % 2) * capacity
-    part = tl.cdiv(n, parts).to(tl.int64)
+    part = share_of(n)
     start = pid * part
     own = part_of(n, part)
     if dl.rank() == root:
@@ -53,7 +53,7 @@ def broadcast_pull(x, out, stage, entered, ready, epochs, root, n, capacity,
     epoch = tl.load(epochs + pid) + 1
     enter(entered, epoch)
     slot = stage + (epoch % 2) * capacity
-    part = tl.cdiv(n, parts).to(tl.int64)
+    part = share_of(n)
     start = pid * part
     own = part_of(n, part)
     if dl.rank() == root:

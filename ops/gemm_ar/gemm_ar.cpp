@@ -1,15 +1,21 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
 // Host side of gemm_ar: the sum over ranks of a[M, K] @ b[K, N], on every rank.
+#include "ops/collective.h"
 #include "ops/overlapped.h"
 
 namespace tilery::ops {
 
-// Both forms move the same between two ranks, and one way takes less time than two.
-static bool chooseOneShot(const Call &call, int ranks, int64_t bytes) {
+// One-shot and two-shot move the same between two ranks, and one way takes less time than two.
+// Where the sums are so few that words with flags carry them, most time is the product's, which on
+// its own has more tiles: parts of K.
+static std::string chooseForm(Call &call, int64_t bytes, int64_t size) {
   constexpr int64_t small = 256 << 10;
-  int form = call.options.choice("form", {"auto", "one_shot", "two_shot"});
-  return form == 0 ? ranks <= 2 || bytes <= small : form == 1;
+  int ranks = call.world().size();
+  const char *chosen = flagsPay(call, bytes, size)    ? "unfused"
+                       : ranks <= 2 || bytes <= small ? "one_shot"
+                                                      : "two_shot";
+  return formOf(call, {"auto", "one_shot", "two_shot", "unfused"}, chosen);
 }
 
 static void run(Call &call) {
@@ -27,32 +33,36 @@ static void run(Call &call) {
               dtypeName(a.dtype) + " is " + dtypeName(accumulator(a.dtype)));
   if (m == 0 || n == 0)
     return;
-  Overlapped o(call, {a.data, a.dtype, m, k, stride(a, 0), stride(a, 1)},
-               {b.data, b.dtype, k, n, stride(b, 0), stride(b, 1)}, partialDepth);
-  const MatmulPlan &p = o.plan;
+  Matrix left{a.data, a.dtype, m, k, stride(a, 0), stride(a, 1)},
+      right{b.data, b.dtype, k, n, stride(b, 0), stride(b, 1)},
+      result{out.data, out.dtype, m, n, stride(out, 0), stride(out, 1)};
   tilery_dtype partial = partialType(call, out.dtype, a.dtype);
   int ranks = call.world().size();
   int64_t rows = Shards(m, ranks).rows, size = tilery_dtype_size(partial);
-  bool oneShot = chooseOneShot(call, ranks, m * n * size);
-  const Workspace &ws = o.agree(
-      oneShot ? "one_shot" : "two_shot",
-      {.key = dtypeName(partial),
-       .slots = o.tiles(oneShot ? m : rows),
-       .stageBytes = ranks * (oneShot ? m : rows) * n * size,
-       .resultBytes = oneShot ? 0 : ranks * rows * n * size},
-      {{"M", m},
-       {"N", n},
-       {"the element type", a.dtype},
-       {"the type of partial sums", partial},
-       {"rows of a tile", p.rows},
-       {"columns of a tile", p.columns}});
+  std::string form = chooseForm(call, m * n * size, size);
+  if (form == "unfused")
+    return reduceUnfused(call, left, right, result, partial, "all_reduce");
+  bool oneShot = form == "one_shot";
+  Overlapped o(call, left, right, partialDepth);
+  const MatmulPlan &p = o.plan;
+  const Workspace &ws = o.agree(form,
+                                {.key = dtypeName(partial),
+                                 .slots = o.tiles(oneShot ? m : rows),
+                                 .stageBytes = ranks * (oneShot ? m : rows) * n * size,
+                                 .resultBytes = oneShot ? 0 : ranks * rows * n * size},
+                                {{"M", m},
+                                 {"N", n},
+                                 {"the element type", a.dtype},
+                                 {"the type of partial sums", partial},
+                                 {"rows of a tile", p.rows},
+                                 {"columns of a tile", p.columns}});
   if (oneShot)
-    o.launch("gemm_ar_one_shot", o.instances, memory(a), memory(b), memory(out), ws.stage(partial),
+    o.launch("gemm_ar_one_shot", {}, memory(a), memory(b), memory(out), ws.stage(partial),
              ws.entered, ws.ready, ws.epochs, m, n, k, ws.stageCapacity(partial), stride(a, 0),
              stride(a, 1), stride(b, 0), stride(b, 1), stride(out, 0), stride(out, 1), partial,
              p.blockM, p.blockN, p.blockK, p.rows, p.columns, p.groupM, accumulator(a.dtype));
   else
-    o.launch("gemm_ar_two_shot", o.instances, memory(a), memory(b), memory(out), ws.stage(partial),
+    o.launch("gemm_ar_two_shot", {}, memory(a), memory(b), memory(out), ws.stage(partial),
              ws.result(partial), ws.entered, ws.ready, ws.done, ws.epochs, m, n, k, rows,
              ws.stageCapacity(partial), ws.resultCapacity(partial), stride(a, 0), stride(a, 1),
              stride(b, 0), stride(b, 1), stride(out, 0), stride(out, 1), partial, p.blockM,

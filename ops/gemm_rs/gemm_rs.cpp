@@ -39,9 +39,11 @@ static void run(Call &call) {
               dtypeName(a.dtype) + " is " + dtypeName(accumulator(a.dtype)));
   if (m == 0 || n == 0)
     return;
+  tilery_dtype partial = partialType(call, out.dtype, a.dtype);
+  if (formOf(call, {"auto", "overlapped", "unfused"}, "overlapped") == "unfused")
+    return reduceUnfused(call, a, b, out, partial, "reduce_scatter");
   Overlapped o(call, a, b, partialDepth);
   const MatmulPlan &p = o.plan;
-  tilery_dtype partial = partialType(call, out.dtype, a.dtype);
   bool shared = shards.rows < p.rows;
   int64_t tiles = o.tiles(shared ? m : shards.rows);
   // K may differ from rank to rank; what is staged may not.
@@ -56,7 +58,7 @@ static void run(Call &call) {
                {"the type of partial sums", partial},
                {"rows of a tile", p.rows},
                {"columns of a tile", p.columns}});
-  o.launch("gemm_rs", o.instances, memory(left), memory(right), memory(result), ws.stage(partial),
+  o.launch("gemm_rs", {}, memory(left), memory(right), memory(result), ws.stage(partial),
            ws.entered, ws.ready, ws.epochs, m, n, k, shards.rows, ws.stageCapacity(partial),
            a.rowStride, a.columnStride, b.rowStride, b.columnStride, out.rowStride,
            out.columnStride, shared, partial, p.blockM, p.blockN, p.blockK, p.rows, p.columns,
@@ -64,12 +66,13 @@ static void run(Call &call) {
 }
 
 const Op &gemmRsOp() {
-  static const Op op{"gemm_rs",
-                     "out = this rank's part of the sum of all ranks' a @ b",
-                     {"a", "b", "out"},
-                     overlappedOptions({{"scatter_dim", "0"}, {"partials", "\"out\""}}),
-                     run,
-                     /*communicates=*/true};
+  static const Op op{
+      "gemm_rs",
+      "out = this rank's part of the sum of all ranks' a @ b",
+      {"a", "b", "out"},
+      overlappedOptions({{"form", "\"auto\""}, {"scatter_dim", "0"}, {"partials", "\"out\""}}),
+      run,
+      /*communicates=*/true};
   return op;
 }
 

@@ -20,20 +20,33 @@ static void run(Call &call) {
   int64_t rows = ceilDiv(x.shape[0], world.size());
   int64_t own = std::clamp<int64_t>(x.shape[0] - world.rank() * rows, 0, rows);
   call.needDim(1, 0, own, "this rank's part of the rows of 'x'");
-  call.options.choice("form", {"push", "pull"});
+  int64_t n = rows * row, size = tilery_dtype_size(static_cast<tilery_dtype>(x.dtype));
+  std::string form = formOf(call, {"auto", "push", "pull", "copies"},
+                            copiesPay(call, n * size) ? "copies" : "push");
   if (elements(x) == 0)
     return;
-  Collective c(call, call.options.text("form"), rows * row, elements(x), x.dtype);
+  Collective c(call, form, n, elements(x), x.dtype);
+  auto partOf = [&](int rank) {
+    int64_t first = std::min(rank * n, elements(x));
+    return part(x, first, std::min(n, elements(x) - first));
+  };
+  if (form == "copies") {
+    for (int step = 1; step < world.size(); ++step) {
+      int peer = (world.rank() + step) % world.size();
+      c.send(peer, partOf(peer).data, partOf(peer).bytes / size);
+    }
+    return c.addUp(partOf(world.rank()), memory(out), elements(out));
+  }
   int64_t capacity = c.form == "push" ? c.capacity : c.capacity * world.size();
   c.launch(memory(x), memory(out), c.ws->stage(c.dtype), c.ws->entered, c.ws->ready, c.ws->epochs,
-           rows * row, elements(x), capacity, accumulator(x.dtype), c.block);
+           n, elements(x), capacity, accumulator(x.dtype), c.block);
 }
 
 const Op &reduceScatterOp() {
   static const Op op{"reduce_scatter",
                      "out = this rank's rows of the sum of all ranks' x",
                      {"x", "out"},
-                     collectiveOptions("push"),
+                     collectiveOptions(),
                      run,
                      /*communicates=*/true};
   return op;

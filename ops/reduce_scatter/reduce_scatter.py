@@ -13,7 +13,7 @@ import tilery as ty
 import tilery.language as tl
 import tilery.language.device as dl
 
-from ..parts import copy, enter, part_of
+from ..parts import copy, enter, part_of, share_of
 
 
 @ty.jit
@@ -32,7 +32,7 @@ def reduce_scatter_push(x, out, stage, entered, ready, epochs, n, total, capacit
     epoch = tl.load(epochs + pid) + 1
     enter(entered, epoch)
     slot = stage + (epoch % 2) * world * capacity
-    part = tl.cdiv(n, parts).to(tl.int64)
+    part = share_of(n)
     start = pid * part
     for step in range(0, world):
         peer = (rank + 1 + step) % world
@@ -69,7 +69,7 @@ def reduce_scatter_pull(x, out, stage, entered, ready, epochs, n, total, capacit
     epoch = tl.load(epochs + pid) + 1
     enter(entered, epoch)
     slot = stage + (epoch % 2) * capacity
-    part = tl.cdiv(n, parts).to(tl.int64)
+    part = share_of(n)
     start = pid * part
     # Peers may still load what epoch - 2 left in this slot.
     dl.wait(entered, world, waitValue=epoch - 1, cmp="ge")

@@ -144,6 +144,10 @@ OPERATORS = [
      {}, False),
     ("all_gather", "all_gather_pull", f"*bf16:16, *bf16:16, symm *bf16:16, {_RING}, i32, i32, i32, 1024",
      {}, False),
+    ("all_gather", "all_gather_flagged",
+     "*bf16:16, *bf16:16, symm *i64:16, symm *i64:16, i32, i32, i32, 2, 512", {}, False),
+    ("all_reduce", "all_reduce_flagged",
+     "*bf16:16, *bf16:16, symm *i64:16, symm *i64:16, i32, i32, 2, fp32, 512", {}, False),
     ("all_reduce", "all_reduce_one_shot",
      f"*bf16:16, *bf16:16, symm *bf16:16, {_RING}, i32, i32, fp32, 1024", {}, False),
     ("all_reduce", "all_reduce_two_shot",
@@ -164,6 +168,9 @@ OPERATORS = [
     ("ag_gemm", "ag_gemm",
      f"*bf16:16, *bf16:16, *bf16:16, None, symm *bf16:16, {_RING}, i32, i32:16, i32:16, i32, i32, i32:16, "
      "i32:16, i32:1, i32:16, i32:1, 2, 8, 64, 64, 32, 64, 64, 8, fp32", {}, False),
+    ("ag_gemm", "ag_gemm",
+     f"*bf16:16, *bf16:16, *bf16:16, None, symm *bf16:16, {_RING}, i32, i32:16, i32:16, i32, i32, i32:16, "
+     "i32:16, i32:1, i32:16, i32:1, 2, 0, 64, 64, 32, 64, 64, 8, fp32", {}, False),
     ("gemm_rs", "gemm_rs",
      f"*bf16:16, *bf16:16, *bf16:16, symm *bf16:16, {_RING}, i32, i32:16, i32:16, i32, i32:16, {_STRIDES}, "
      "False, bf16, 64, 64, 32, 64, 64, 8, fp32", {}, False),

@@ -136,7 +136,8 @@ public:
   /// number of its own for each recording.
   virtual uint64_t recordingOf(int device, Stream stream) = 0;
 
-  virtual Event createEvent(int device) = 0;
+  /// `timed`: for milliseconds().
+  virtual Event createEvent(int device, bool timed = true) = 0;
   virtual void destroyEvent(int device, Event event) = 0;
   virtual void record(Event event, int device, Stream stream) = 0;
   /// Later work of the stream starts after the event.

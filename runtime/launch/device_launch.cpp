@@ -136,6 +136,20 @@ static void awaitPreparation(World &world, bool fresh) {
   }
 }
 
+// Copies first: should streams share a hardware queue, they must not come behind a grid that waits
+// for what they bring.
+static void launchBeside(World &world, const hal::DeviceLaunch &launch, Transfers transfers) {
+  SideStreams::Fork fork(*world.domain->sideStreams[size_t(world.seat())], launch.stream);
+  try {
+    enqueueTransfers(world, transfers, fork);
+    world.device().driver->launch(launch);
+  } catch (...) {
+    fork.join();
+    throw;
+  }
+  fork.join();
+}
+
 void launchOnDevice(World *world, const KernelImage &image, const Grid &grid,
                     const uint64_t *arguments, const LaunchOptions &options) {
   DeviceKernel &kernel = *image.device;
@@ -165,10 +179,14 @@ void launchOnDevice(World *world, const KernelImage &image, const Grid &grid,
       awaitPreparation(*world, fresh);
     world->noteLaunch(image.name, waits, timeout);
   }
-  kernel.where.driver->launch({kernel.loaded,
-                               {uint32_t(grid.x), uint32_t(grid.y), uint32_t(grid.z)},
-                               parameters.addresses,
-                               stream});
+  hal::DeviceLaunch launch{kernel.loaded,
+                           {uint32_t(grid.x), uint32_t(grid.y), uint32_t(grid.z)},
+                           parameters.addresses,
+                           stream};
+  if (options.transfers.empty())
+    kernel.where.driver->launch(launch);
+  else
+    launchBeside(*world, launch, options.transfers);
   if (knobs().check)
     checkAtOnce(world, kernel, stream, binding);
 }

@@ -5,6 +5,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/launch/kernel_image.h"
+#include "runtime/launch/transfer_plan.h"
 #include "runtime/world/task.h"
 #include "runtime/world/world.h"
 
@@ -20,6 +21,7 @@ struct LaunchContext {
   const uint64_t *arguments = nullptr;
   int32_t grid[3] = {1, 1, 1};
   double timeoutSeconds = 0;
+  Transfers transfers = {};
   /// Remote accesses are delayed.
   bool routed = false;
   bool traced = false;

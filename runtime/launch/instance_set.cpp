@@ -12,8 +12,8 @@ static thread_local std::vector<std::unique_ptr<Instance>> keptInstances;
 static constexpr size_t MaxKept = 256;
 
 InstanceSet::InstanceSet(LaunchContext &launch, int64_t slots)
-    : launch(launch), total(int64_t(launch.grid[0]) * launch.grid[1] * launch.grid[2]),
-      slots(slots) {
+    : launch(launch), transfersPending(!launch.transfers.empty()),
+      total(int64_t(launch.grid[0]) * launch.grid[1] * launch.grid[2]), slots(slots) {
   owned.swap(keptInstances);
   for (size_t i = owned.size(); i-- > 0;) {
     owned[i]->row = uint32_t(i + 1);
@@ -33,7 +33,7 @@ InstanceSet::~InstanceSet() {
 Task *InstanceSet::start(uint64_t choice) {
   // The caller may be another rank's thread: the error is this launch's.
   try {
-    return prepareNext(choice);
+    return transfersPending ? prepareTransfers() : prepareNext(choice);
   } catch (const Error &error) {
     launch.error = error;
     failed = true;
@@ -62,8 +62,17 @@ Instance *InstanceSet::prepareNext(uint64_t choice) {
   return instance;
 }
 
+Task *InstanceSet::prepareTransfers() {
+  transfers.emplace(*launch.world, launch.transfers);
+  transfers->prepare(launch.world->stacks.take());
+  transfersPending = false;
+  return &*transfers;
+}
+
 void InstanceSet::retire(Task *task) {
   launch.world->stacks.give(task->retire());
+  if (transfers && task == &*transfers)
+    return;
   idle.push_back(static_cast<Instance *>(task));
 }
 

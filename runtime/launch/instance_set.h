@@ -5,6 +5,7 @@
 #pragma once
 
 #include "runtime/launch/instance.h"
+#include "runtime/launch/transfer_plan.h"
 
 #include <memory>
 #include <vector>
@@ -16,14 +17,20 @@ public:
   InstanceSet(LaunchContext &launch, int64_t slots);
   ~InstanceSet() override;
 
-  bool canStart() const override { return begun < total && int64_t(live.size()) < slots; }
+  bool canStart() const override {
+    return transfersPending || (begun < total && int64_t(live.size()) < slots);
+  }
   Task *start(uint64_t choice) override;
   void retire(Task *task) override;
 
 private:
   Instance *prepareNext(uint64_t choice);
+  Task *prepareTransfers();
 
   LaunchContext &launch;
+  /// The first task, where there are any.
+  std::optional<TransferTask> transfers;
+  bool transfersPending;
   const int64_t total;
   const int64_t slots;
   int64_t begun = 0;

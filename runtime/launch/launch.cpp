@@ -146,15 +146,25 @@ static void run(LaunchContext &launch, bool fibers) {
     activity->set(fmt::format("runs kernel '{}'", launch.image.name));
   int64_t beginNs = launch.traced ? nowNs() : 0;
   bool worldGood = true;
-  if (fibers)
+  if (fibers) {
     worldGood = runOnFibers(launch);
-  else
+  } else {
+    for (const tilery_transfer &transfer : launch.transfers)
+      makeTransfer(*world, transfer);
     worldGood = runPlain(launch);
+  }
   if (launch.traced)
     traceLaunch(launch, beginNs);
   if (activity)
     activity->set(fmt::format("has finished kernel '{}'", launch.image.name));
   finish(launch, worldGood);
+}
+
+static int32_t deviceOf(const KernelImage &image) {
+  if (!image.device)
+    return 0;
+  auto [driver, device] = image.device->where;
+  return hal::numberOf(*driver, device);
 }
 
 void launchKernel(World *world, const KernelImage &image, const Grid &grid,
@@ -167,13 +177,15 @@ void launchKernel(World *world, const KernelImage &image, const Grid &grid,
           image.name);
   if (world)
     world->requireUsable();
+  if (!options.transfers.empty())
+    checkTransfers(world, deviceOf(image), options.transfers);
   if (image.device) {
     if (grid.x != 0 && grid.y != 0 && grid.z != 0)
       launchOnDevice(world, image, grid, arguments, options);
     return;
   }
   bool seeded = world && world->domain->scheduler;
-  bool fibers = image.suspends || (seeded && image.communicates);
+  bool fibers = image.suspends || (seeded && (image.communicates || !options.transfers.empty()));
   if (fibers && !world)
     world = &privateWorld();
   if (image.suspends)
@@ -184,7 +196,8 @@ void launchKernel(World *world, const KernelImage &image, const Grid &grid,
   }
   if (grid.x == 0 || grid.y == 0 || grid.z == 0)
     return;
-  LaunchContext launch{.world = world, .image = image, .arguments = arguments};
+  LaunchContext launch{
+      .world = world, .image = image, .arguments = arguments, .transfers = options.transfers};
   launch.grid[0] = int32_t(grid.x);
   launch.grid[1] = int32_t(grid.y);
   launch.grid[2] = int32_t(grid.z);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "runtime/launch/kernel_image.h"
+#include "runtime/launch/transfer_plan.h"
 #include "runtime/world/world.h"
 
 namespace tilery::rt {
@@ -19,6 +20,8 @@ struct LaunchOptions {
   double timeoutSeconds = -1;
   /// Of a device; null: the world's stream there, else the device's default one.
   void *stream = nullptr;
+  /// Copies that run beside the grid.
+  std::span<const tilery_transfer> transfers = {};
 };
 
 /// Returns when all program instances have finished; on a device that loads code, when the grid is

@@ -91,6 +91,16 @@ void Domain::openDevices() {
   }
 }
 
+// More than a few bring nothing, and streams that share a hardware queue wait for each other
+// (hal/cuda/api.cpp asks for 32): ranks of one process share them.
+int Domain::sideStreamsOf(int rank) const {
+  constexpr int64_t most = 4, queues = 16;
+  if (kind == WorldKind::Process)
+    return most;
+  int64_t together = std::count(devices.begin(), devices.end(), device(rank));
+  return int(std::clamp<int64_t>(queues / together - 1, 1, most));
+}
+
 void Domain::addRank(int rank) {
   if (!onDevice()) {
     heaps[size_t(rank)] = Mapping::anonymous(options.heapBytes);
@@ -111,6 +121,8 @@ void Domain::addRank(int rank) {
   // keep its order. Ranks that share a device must not wait for each other that way.
   bool alone = kind == WorldKind::Process || std::count(devices.begin(), devices.end(), own) == 1;
   streams[size_t(rank)] = own.driver->createStream(own.device, alone);
+  sideStreams.resize(size_t(size()));
+  sideStreams[size_t(rank)] = std::make_unique<SideStreams>(own, sideStreamsOf(rank));
 }
 
 void Domain::discard(int seat, size_t offset, size_t bytes) {
@@ -126,9 +138,12 @@ Domain::~Domain() {
   if (stuck) {
     for (Mapping &heap : heaps)
       heap.abandon();
+    for (auto &streams : sideStreams)
+      (void)streams.release();
     return;
   }
   try {
+    sideStreams.clear();
     for (size_t rank = 0; rank < streams.size(); ++rank)
       if (streams[rank])
         devices[rank].driver->destroyStream(devices[rank].device, streams[rank]);

@@ -8,6 +8,7 @@
 #include "runtime/hal/driver.h"
 #include "runtime/world/control.h"
 #include "runtime/world/mapping.h"
+#include "runtime/world/side_streams.h"
 
 #include <atomic>
 #include <functional>
@@ -90,6 +91,8 @@ public:
   std::vector<int> deviceGroups;
   /// One a rank of this process, so that ranks on one device run at the same time.
   std::vector<hal::Stream> streams;
+  /// Beside those, for copies; null of ranks in other processes.
+  std::vector<std::unique_ptr<SideStreams>> sideStreams;
   /// Grids of different ranks, which wait for each other, run at the same time.
   bool gridsMeet() const { return onDevice() && size() > 1; }
   /// A call of the driver for one rank may wait for another's grid.
@@ -123,6 +126,7 @@ public:
   std::shared_ptr<void> watch;
 
 private:
+  int sideStreamsOf(int rank) const;
   /// Each device of this process once.
   std::vector<hal::DeviceRef> distinctDevices() const;
   std::vector<hal::DeviceRef> held;

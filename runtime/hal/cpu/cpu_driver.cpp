@@ -69,7 +69,7 @@ public:
   bool isIdle(int, Stream) override { return true; }
   void synchronizeDevice(int) override {}
   uint64_t recordingOf(int, Stream) override { return 0; }
-  Event createEvent(int) override { return new int64_t(0); }
+  Event createEvent(int, bool) override { return new int64_t(0); }
   void destroyEvent(int, Event event) override { delete static_cast<int64_t *>(event); }
   void record(Event event, int, Stream) override { *static_cast<int64_t *>(event) = nowNs(); }
   void waitFor(Event, int, Stream) override {}

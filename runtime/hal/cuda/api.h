@@ -58,7 +58,7 @@ enum JitOption {
   ErrorLogBytes = 6,
   LogVerbose = 12,
 };
-inline constexpr unsigned StreamNonBlocking = 1;
+inline constexpr unsigned StreamNonBlocking = 1, EventDisableTiming = 2;
 inline constexpr unsigned MemAttachGlobal = 1;
 inline constexpr unsigned HostPortable = 1, HostMapped = 2;
 inline constexpr int CaptureModeRelaxed = 2;

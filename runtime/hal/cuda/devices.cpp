@@ -171,6 +171,7 @@ void CudaDriver::copy(void *destination, const void *source, size_t bytes) {
 Stream CudaDriver::createStream(int device, bool inOrder) {
   DeviceState &state = opened(device);
   Scope scope(state.context);
+  RelaxedCapture relaxed;
   std::lock_guard lock(mutex);
   std::vector<Handle> &idle = inOrder ? state.idleInOrder : state.idleStreams;
   if (!idle.empty()) {
@@ -237,10 +238,10 @@ uint64_t CudaDriver::recordingOf(int device, Stream stream) {
   return result == Success && status != 0 ? number : 0;
 }
 
-Event CudaDriver::createEvent(int device) {
+Event CudaDriver::createEvent(int device, bool timed) {
   Scope scope(opened(device).context);
   Handle event = nullptr;
-  check(api().eventCreate(&event, 0), "cuEventCreate");
+  check(api().eventCreate(&event, timed ? 0 : EventDisableTiming), "cuEventCreate");
   return event;
 }
 

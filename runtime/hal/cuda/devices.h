@@ -141,7 +141,7 @@ public:
   bool isIdle(int device, Stream stream) override;
   void synchronizeDevice(int device) override;
   uint64_t recordingOf(int device, Stream stream) override;
-  Event createEvent(int device) override;
+  Event createEvent(int device, bool timed) override;
   void destroyEvent(int device, Event event) override;
   void record(Event event, int device, Stream stream) override;
   void waitFor(Event event, int device, Stream stream) override;
