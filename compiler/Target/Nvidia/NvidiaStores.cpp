@@ -27,9 +27,10 @@ void NvidiaMachine::storeMatrices(OpBuilder &b, Location loc, Value row, ValueRa
           constraints, {}, operands, true);
 }
 
-// Each lane's writes become visible to bulk copies, then the lanes meet.
+// Each lane's writes become visible to bulk copies, then the lanes meet. Of global memory too: what was
+// stored or read there before is ordered before what the copies write ("Proxies" in the PTX ISA).
 void NvidiaMachine::publishStage(OpBuilder &b, Location loc) const {
-  emitPtx(b, loc, "fence.proxy.async.shared::cta;\nbar.warp.sync 0xffffffff;", "", {}, {}, true);
+  emitPtx(b, loc, "fence.proxy.async;\nbar.warp.sync 0xffffffff;", "", {}, {}, true);
 }
 
 void NvidiaMachine::storeRow(OpBuilder &b, Location loc, Value destination, Value source,
@@ -62,6 +63,8 @@ void NvidiaMachine::commitStores(OpBuilder &b, Location loc) const {
   emitPtx(b, loc, "cp.async.bulk.commit_group;", "", {}, {}, true);
 }
 
+// Whoever sees that bulk copies are complete sees what they wrote, without another fence ("Async proxy" in
+// the PTX ISA).
 void NvidiaMachine::awaitStores(OpBuilder &b, Location loc) const {
   emitPtx(b, loc, "cp.async.bulk.wait_group 0;", "", {}, {}, true);
 }

@@ -7,9 +7,10 @@ import tilery as ty
 import tilery.language as tl
 
 
-# Two tensor maps by value, four more warps than asked for, barriers that copies see.
+# Three tensor maps by value, four more warps than asked for, barriers that copies see.
 # HOPPER: .param .align 64 .b8 gemm_param_9[128]
 # HOPPER: .param .align 64 .b8 gemm_param_10[128]
+# HOPPER: .param .align 64 .b8 gemm_param_11[128]
 # HOPPER: .reqntid 384
 # HOPPER: mbarrier.init.shared::cta.b64
 # HOPPER: fence.mbarrier_init.release.cluster
@@ -30,7 +31,7 @@ import tilery.language as tl
 # HOPPER-DAG: wgmma.wait_group.sync.aligned 1
 # HOPPER-DAG: wgmma.wait_group.sync.aligned 0
 # HOPPER-DAG: mbarrier.arrive.shared::cta.b64
-# HOPPER: st.global.v4.b32
+# HOPPER-NOT: st.global
 # HOPPER: ret;
 
 # Without these engines threads start the copies themselves, 16 bytes at a time where the mask is the same

@@ -1,0 +1,94 @@
+# SPDX-FileCopyrightText: The Tilery authors
+# SPDX-License-Identifier: Apache-2.0
+# Results of products leave through shared memory: by tensor map to arrays of this rank, by rows to peers.
+# RUN: %tilery compile %s -f store -s "*bf16:16, *bf16:16, *bf16:16, i32:16, i32:16, i32, False" -O num_warps=4 -t sm_90a -e ptx | FileCheck %s
+# RUN: %tilery compile %s -f store -s "*fp16:16, *fp16:16, *fp32:16, i32:16, i32:8, i32, True" -O num_warps=4 -t sm_90a -e ptx | FileCheck %s --check-prefix=WIDE
+# RUN: %tilery compile %s -f store -s "*bf16:16, *bf16:16, *bf16:16, i32:16, i32, i32, False" -O num_warps=4 -t sm_90a -e ptx | FileCheck %s --check-prefix=PLAIN
+# RUN: %tilery compile %s -f send -s "*bf16:16, *bf16:16, symm *bf16:16, signal, i32:16, i32:16, i32, i32" -O num_warps=4 -t sm_90a -e ptx | FileCheck %s --check-prefix=SEND
+# RUN: %tilery compile %s -f again -s "*bf16:16, *bf16:16, *bf16:16, i32:16, i32:16" -O num_warps=4 -t sm_90a -e ptx | FileCheck %s --check-prefix=AGAIN
+import tilery as ty
+import tilery.language as tl
+import tilery.language.device as dl
+
+
+@ty.jit
+def product(a, b, K):
+    m = tl.arange(0, 64)
+    n = tl.arange(0, 128)
+    acc = tl.zeros((64, 128), tl.float32)
+    for k in range(0, K, 64):
+        depth = k + m
+        acc = tl.dot(tl.load(a + m[:, None] * K + depth[None, :]),
+                     tl.load(b + n[:, None] * K + depth[None, :]).T, acc)
+    return acc
+
+
+# A warp writes its matrices, lets copies see them, and one lane starts the copy, which leaves out what is
+# outside of the array. The copies of a tile are done before the kernel ends.
+# CHECK: wgmma.mma_async
+# CHECK: cp.async.bulk.wait_group.read 0;
+# CHECK-NEXT: bar.warp.sync
+# CHECK: stmatrix.sync.aligned.m8n8.x4.shared.b16
+# CHECK: fence.proxy.async;
+# CHECK-NEXT: bar.warp.sync
+# CHECK: elect.sync
+# CHECK: @p cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group
+# CHECK: cp.async.bulk.commit_group;
+# CHECK-NOT: st.global
+# CHECK: cp.async.bulk.wait_group 0;
+# CHECK: ret;
+
+# Wider elements go in pairs; a condition for the whole tile decides whether the copy starts.
+# WIDE: wgmma.mma_async
+# WIDE: st.shared.v2.b32
+# WIDE: setp.ne.and.b32 p, {{.*}}, 0, one;
+# WIDE: @p cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group
+
+# Rows that are not aligned keep the plain stores.
+# PLAIN: wgmma.mma_async
+# PLAIN-NOT: cp.async.bulk.tensor.2d.global
+# PLAIN: st.global
+@ty.jit
+def store(a, b, out, K, N, M, CONDITION: tl.constexpr):
+    acc = product(a, b, K)
+    m = tl.program_id(0) * 64 + tl.arange(0, 64)
+    n = tl.program_id(1) * 128 + tl.arange(0, 128)
+    inside = (m < M)[:, None] & (n < N)[None, :]
+    if CONDITION:
+        inside = inside & (tl.load(a) > 0.0)
+    tl.store(out + m[:, None] * N + n[None, :], acc.to(out.dtype.element_ty), mask=inside)
+
+
+# Each lane starts the copy of a row. They are done before the signal is released.
+# SEND: wgmma.mma_async
+# SEND: stmatrix
+# SEND: fence.proxy.async;
+# SEND: @p cp.async.bulk.global.shared::cta.bulk_group
+# SEND: cp.async.bulk.commit_group;
+# SEND: cp.async.bulk.wait_group 0;
+# SEND-NEXT: // end inline asm
+# SEND: bar.sync 1, 128;
+# SEND: fence.acq_rel.sys;
+# SEND: {{(st\.release\.sys|red\.release\.sys|atom\.release\.sys)}}
+@ty.jit
+def send(a, b, out, ready, K, N, peer, rows):
+    acc = product(a, b, K)
+    m = tl.arange(0, 64)
+    n = tl.arange(0, 128)
+    tl.store(dl.symm_at(out, peer) + m[:, None] * N + n[None, :], acc.to(tl.bfloat16),
+             mask=(m < rows)[:, None] & (n < N)[None, :])
+    dl.notify(ready, peer, signal=1)
+
+
+# What is loaded after it was stored is there: the copies are complete before the threads meet.
+# AGAIN: cp.async.bulk.tensor.2d.global
+# AGAIN: cp.async.bulk.wait_group 0;
+# AGAIN: bar.sync 1, 128;
+# AGAIN: ld.global
+@ty.jit
+def again(a, b, out, K, N):
+    acc = product(a, b, K)
+    m = tl.arange(0, 64)
+    n = tl.arange(0, 128)
+    tl.store(out + m[:, None] * N + n[None, :], acc.to(tl.bfloat16))
+    tl.store(out + 64 * N + n, tl.load(out + n * N))
