@@ -23,23 +23,40 @@ const tilery_options *launchOptions(const tilery_device_properties &device, int6
   return options;
 }
 
+namespace {
+/// What was measured on an H200 (bench/gpu_rows.py).
+struct RowLimits {
+  static constexpr int64_t inRegisters = 16384, ofInstance = 2048, ofWarp = 1024, mostWarps = 8;
+  static constexpr int64_t longest = 32768, longWarps = 16, mostStages = 3;
+  static constexpr int64_t spared = 8192; // bytes of shared memory for reductions
+};
+} // namespace
+
 // Registers of one instance hold up to 16384 elements, so that such a row is read once, and two
-// instances and more are resident and hide each other's waits. Longer rows are read in blocks of as
-// many, the second time from the cache (measured on an H200, bench/gpu_rows.py: 32768 at once leave
-// room for one instance only, and are slower). An instance of short rows has several, unless all
-// processors would not be busy.
-RowTile chooseRowTile(const Call &call, int64_t m, int64_t n) {
-  constexpr int64_t inRegisters = 16384, ofInstance = 2048, ofWarp = 1024, mostWarps = 8;
+// instances and more are resident and hide each other's waits. Of rows twice as long one instance is
+// resident, which copies the next rows to shared memory meanwhile. Longer ones, and those of which shared
+// memory does not hold two, are read in blocks, the second time from the cache. An instance of short rows
+// has several, unless all processors would not be busy.
+RowTile chooseRowTile(const Call &call, size_t i) {
+  using Limits = RowLimits;
+  const tilery_tensor &x = call.tensor(i);
+  int64_t m = x.shape[0], n = x.shape[1];
   tilery_device_properties device = call.device();
-  if (!hasWarps(device)) {
-    int64_t block = blockFor(n, 16, 1024);
-    return {1, block, n <= block, n > 0 && n % block == 0, nullptr};
-  }
-  int64_t block = blockFor(n, 16, inRegisters);
+  auto tile = [&](int64_t rows, int64_t block, int64_t stages, int64_t instances, int64_t warps) {
+    return RowTile{rows,   block,     n <= block, n > 0 && n % block == 0,
+                   stages, instances, hasWarps(device) ? launchOptions(device, warps) : nullptr};
+  };
+  if (!hasWarps(device))
+    return tile(1, blockFor(n, 16, 1024), 1, m, 1);
+  int64_t rowBytes = blockFor(n, 16, Limits::longest) * tilery_dtype_size(static_cast<tilery_dtype>(x.dtype));
+  int64_t stages = std::min((device.shared_bytes - Limits::spared) / rowBytes, Limits::mostStages);
+  if (n > Limits::inRegisters && n <= Limits::longest && stages > 1)
+    return tile(1, Limits::longest, stages, std::min<int64_t>(m, device.processors), Limits::longWarps);
+  int64_t block = blockFor(n, 16, Limits::inRegisters);
   auto share = std::bit_floor(uint64_t(std::max<int64_t>(m / (4 * device.processors), 1)));
-  int64_t rows = std::clamp<int64_t>(ofInstance / block, 1, int64_t(share));
-  int64_t warps = std::clamp<int64_t>(rows * block / ofWarp, 1, mostWarps);
-  return {rows, block, n <= block, n > 0 && n % block == 0, launchOptions(device, warps)};
+  int64_t rows = std::clamp<int64_t>(Limits::ofInstance / block, 1, int64_t(share));
+  int64_t warps = std::clamp<int64_t>(rows * block / Limits::ofWarp, 1, Limits::mostWarps);
+  return tile(rows, block, 1, ceilDiv(m, rows), warps);
 }
 
 } // namespace tilery::ops

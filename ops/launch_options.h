@@ -16,12 +16,15 @@ const tilery_options *launchOptions(const tilery_device_properties &device, int6
 
 /// How instances walk over M rows of N elements.
 struct RowTile {
-  int64_t rows;  ///< of an instance
-  int64_t block; ///< elements at a time
-  bool once;     ///< they are a whole row
-  bool whole;    ///< rows are multiples of it: nothing is masked
+  int64_t rows;      ///< at a time
+  int64_t block;     ///< elements at a time
+  bool once;         ///< they are a whole row
+  bool whole;        ///< rows are multiples of it: nothing is masked
+  int64_t stages;    ///< groups of rows in shared memory
+  int64_t instances;
   const tilery_options *options;
 };
-RowTile chooseRowTile(const Call &call, int64_t m, int64_t n);
+/// For rows of tensor `i`.
+RowTile chooseRowTile(const Call &call, size_t i);
 
 } // namespace tilery::ops

@@ -12,12 +12,11 @@ namespace tilery::ops {
 template <typename Weight, typename Bias>
 static void launch(Call &call, const Weight &weight, const Bias &bias) {
   const tilery_tensor &x = call.tensor(0), &y = call.tensor(1);
-  RowTile tile = chooseRowTile(call, x.shape[0], x.shape[1]);
+  RowTile tile = chooseRowTile(call, 0);
   kernel("layer_norm", "layer_norm")
-      .launchOn(call.worldOrNull(), {.x = ceilDiv(x.shape[0], tile.rows), .options = tile.options},
+      .launchOn(call.worldOrNull(), {.x = tile.instances, .options = tile.options},
                 memory(x), weight, bias, memory(y), x.shape[0], x.shape[1], stride(x, 0),
-                stride(y, 0), call.options.real("eps"), tile.rows, tile.block, tile.once,
-                tile.whole);
+                stride(y, 0), call.options.real("eps"), tile.rows, tile.block, tile.once, tile.whole, tile.stages);
 }
 
 static void run(Call &call) {

@@ -18,27 +18,31 @@ def adjusted(values, weight, bias, at, known):
 
 @ty.jit
 def layer_norm(x, weight, bias, y, M, N, stride_x, stride_y, eps, ROWS: tl.constexpr,
-               BLOCK: tl.constexpr, ONCE: tl.constexpr, WHOLE: tl.constexpr):
-    """y[row] = (x[row] - mean) / sqrt(var + eps) * weight + bias; ROWS rows an instance.
+               BLOCK: tl.constexpr, ONCE: tl.constexpr, WHOLE: tl.constexpr,
+               STAGES: tl.constexpr = 1):
+    """y[row] = (x[row] - mean) / sqrt(var + eps) * weight + bias, ROWS rows at a time.
 
     The M rows have N elements and are `stride_*` elements apart. The variance is that of differences
     from the mean, in float32, so that a large mean does not cancel it. `weight` and `bias` may
-    be None. ONCE: N is at most BLOCK, and a row is read once; of longer ones an instance has one.
-    WHOLE: N is a multiple of BLOCK, so no lane is masked.
+    be None. ONCE: N is at most BLOCK, a row is read once, and any number of instances walk over the
+    groups of rows; with STAGES of 2 and more they copy STAGES - 1 groups ahead. Of longer rows an
+    instance has one. WHOLE: N is a multiple of BLOCK, so no lane is masked.
     """
     row = tl.program_id(0).to(tl.int64)
     lanes = tl.arange(0, BLOCK)
     if ONCE:
-        rows = row * ROWS + tl.arange(0, ROWS)
-        known = (lanes < N) | WHOLE
-        inside = ((rows < M) | (ROWS == 1))[:, None] & known[None, :]
-        v = tl.load(x + rows[:, None] * stride_x + lanes[None, :], mask=inside, other=0.0)
-        v = v.to(tl.float32)
-        mean = tl.sum(v, axis=1) / N
-        delta = tl.where(known[None, :], v - mean[:, None], 0.0)
-        scale = tl.rsqrt(tl.sum(delta * delta, axis=1) / N + eps)
-        tl.store(y + rows[:, None] * stride_y + lanes[None, :],
-                 adjusted(delta * scale[:, None], weight, bias, lanes, known), mask=inside)
+        for group in tl.range(tl.program_id(0), tl.cdiv(M, ROWS), tl.num_programs(0),
+                              num_stages=STAGES):
+            rows = group.to(tl.int64) * ROWS + tl.arange(0, ROWS)
+            known = (lanes < N) | WHOLE
+            inside = ((rows < M) | (ROWS == 1))[:, None] & known[None, :]
+            v = tl.load(x + rows[:, None] * stride_x + lanes[None, :], mask=inside, other=0.0)
+            v = v.to(tl.float32)
+            mean = tl.sum(v, axis=1) / N
+            delta = tl.where(known[None, :], v - mean[:, None], 0.0)
+            scale = tl.rsqrt(tl.sum(delta * delta, axis=1) / N + eps)
+            tl.store(y + rows[:, None] * stride_y + lanes[None, :],
+                     adjusted(delta * scale[:, None], weight, bias, lanes, known), mask=inside)
     else:
         sums = tl.zeros((BLOCK,), dtype=tl.float32)
         for start in range(0, N, BLOCK):

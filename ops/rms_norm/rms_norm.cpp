@@ -19,12 +19,11 @@ static void run(Call &call) {
   call.needDim(1, 0, x.shape[1], "columns of 'x'");
   call.needDim(2, 0, x.shape[0], "rows of 'x'");
   call.needDim(2, 1, x.shape[1], "columns of 'x'");
-  RowTile tile = chooseRowTile(call, x.shape[0], x.shape[1]);
+  RowTile tile = chooseRowTile(call, 0);
   kernel("rms_norm", "rms_norm")
-      .launchOn(call.worldOrNull(), {.x = ceilDiv(x.shape[0], tile.rows), .options = tile.options},
+      .launchOn(call.worldOrNull(), {.x = tile.instances, .options = tile.options},
                 memory(x), memory(weight), memory(y), x.shape[0], x.shape[1], stride(x, 0),
-                stride(y, 0), call.options.real("eps"), tile.rows, tile.block, tile.once,
-                tile.whole);
+                stride(y, 0), call.options.real("eps"), tile.rows, tile.block, tile.once, tile.whole, tile.stages);
 }
 
 const Op &rmsNormOp() {

@@ -16,11 +16,11 @@ static void run(Call &call) {
   call.needDim(1, 1, x.shape[1], "columns of 'x'");
   call.needInnerContiguous(0);
   call.needInnerContiguous(1);
-  RowTile tile = chooseRowTile(call, x.shape[0], x.shape[1]);
+  RowTile tile = chooseRowTile(call, 0);
   kernel("softmax", "softmax")
-      .launchOn(call.worldOrNull(), {.x = ceilDiv(x.shape[0], tile.rows), .options = tile.options},
+      .launchOn(call.worldOrNull(), {.x = tile.instances, .options = tile.options},
                 memory(x), memory(y), x.shape[0], x.shape[1], stride(x, 0), stride(y, 0), tile.rows,
-                tile.block, tile.once, tile.whole);
+                tile.block, tile.once, tile.whole, tile.stages);
 }
 
 const Op &softmaxOp() {

@@ -17,25 +17,30 @@ def power(v, shift):
 
 @ty.jit
 def softmax(x, y, M, N, stride_x, stride_y, ROWS: tl.constexpr, BLOCK: tl.constexpr,
-            ONCE: tl.constexpr, WHOLE: tl.constexpr):
-    """y[row] = softmax(x[row]) for M rows of N elements; ROWS rows an instance, grid (M / ROWS,).
+            ONCE: tl.constexpr, WHOLE: tl.constexpr,
+            STAGES: tl.constexpr = 1):
+    """y[row] = softmax(x[row]) for M rows of N elements, ROWS at a time.
 
-    ONCE: N is at most BLOCK, and a row is read once. A longer one, of which an instance has one, is
-    read twice: once for its maximum and sum together, once to write the result. WHOLE: N is a
+    ONCE: N is at most BLOCK, and a row is read once. Any number of instances walk over the groups of
+    rows; with STAGES of 2 and more they copy STAGES - 1 groups ahead. A longer row, one an instance,
+    is read twice: once for its maximum and sum together, once to write the result. WHOLE: N is a
     multiple of BLOCK, so no lane is masked.
     A row of -inf gives nan, as the definition does.
     """
     row = tl.program_id(0).to(tl.int64)
     lanes = tl.arange(0, BLOCK)
     if ONCE:
-        rows = row * ROWS + tl.arange(0, ROWS)
-        inside = ((rows < M) | (ROWS == 1))[:, None] & ((lanes < N) | WHOLE)[None, :]
-        v = tl.load(x + rows[:, None] * stride_x + lanes[None, :], mask=inside, other=float("-inf"))
-        v = v.to(tl.float32)
-        peak = tl.max(v, axis=1)
-        weights = power(v, tl.where(peak == float("-inf"), 0.0, peak)[:, None])
-        scale = 1.0 / tl.sum(weights, axis=1)
-        tl.store(y + rows[:, None] * stride_y + lanes[None, :], weights * scale[:, None], mask=inside)
+        for group in tl.range(tl.program_id(0), tl.cdiv(M, ROWS), tl.num_programs(0),
+                              num_stages=STAGES):
+            rows = group.to(tl.int64) * ROWS + tl.arange(0, ROWS)
+            inside = ((rows < M) | (ROWS == 1))[:, None] & ((lanes < N) | WHOLE)[None, :]
+            v = tl.load(x + rows[:, None] * stride_x + lanes[None, :], mask=inside,
+                        other=float("-inf")).to(tl.float32)
+            peak = tl.max(v, axis=1)
+            weights = power(v, tl.where(peak == float("-inf"), 0.0, peak)[:, None])
+            scale = 1.0 / tl.sum(weights, axis=1)
+            tl.store(y + rows[:, None] * stride_y + lanes[None, :], weights * scale[:, None],
+                     mask=inside)
     else:
         highest = float("-inf")
         total = 0.0

@@ -3,12 +3,13 @@
 // Software pipelines of loads: Passes.td says what becomes of a loop.
 //
 // Algorithm, for each innermost loop:
-//  1) find the loads that only matrix products use, and whose addresses and masks can be computed ahead
-//     (the ahead slice: pure operations, and the carried values that they need);
+//  1) find the loads that only matrix products use (in loops that say how many stages, all loads), and
+//     whose addresses and masks can be computed ahead (the ahead slice: pure operations, and the carried
+//     values that they need);
 //  2) choose how many slots fit;
 //  3) start the first copies before the loop, running the slice once for each;
 //  4) carry the slice's values a second time, that many iterations ahead, and start copies from them;
-//  5) each product reads its operand from the slot of its iteration.
+//  5) each product reads its operand from the slot of its iteration, others the whole tile at once.
 #include "compiler/Dialect/Device/IR/Device.h"
 #include "compiler/Target/Simt/Accesses.h"
 #include "compiler/Target/Simt/DotLayout.h"
@@ -37,7 +38,7 @@ struct Copy {
   core::LoadOp load;
   unsigned width; ///< elements of one copy
   SlotsType slots;
-  SmallVector<ProductUse, 1> uses;
+  SmallVector<ProductUse, 1> uses; ///< none: it is read where the load stands, as it was laid out
 };
 
 bool isZero(Value value) {
@@ -87,11 +88,12 @@ public:
   LoopPipeline(scf::ForOp loop, const Machine &machine)
       : loop(loop), machine(machine), kernel(loop->getParentOfType<func::FuncOp>()), slice(loop) {}
 
-  void run(unsigned wanted) {
+  /// `all`: loads that others than products use, too.
+  void run(unsigned wanted, bool all) {
     if (wanted < 2 || !isCandidate())
       return;
     loop.walk([&](core::LoadOp load) {
-      if (auto copy = copyOf(load))
+      if (auto copy = copyOf(load, all))
         copies.push_back(*copy);
     });
     chooseStages(wanted);
@@ -102,8 +104,10 @@ public:
 private:
   bool isCandidate();
   bool findUses(Value value, bool transposed, SmallVectorImpl<ProductUse> &uses);
-  std::optional<Copy> copyOf(core::LoadOp load);
+  std::optional<Copy> copyOf(core::LoadOp load, bool all);
   SlotsType slotsFor(core::LoadOp load, unsigned fastest, unsigned width, const ProductUse &use);
+  SlotsType plainSlotsFor(core::LoadOp load, unsigned fastest);
+  void readPlain(OpBuilder &b, const Copy &copy, Value place, Value slot);
   int64_t scratchBytes();
   void chooseStages(unsigned wanted);
   void rewrite();
@@ -154,14 +158,19 @@ bool LoopPipeline::findUses(Value value, bool transposed, SmallVectorImpl<Produc
   });
 }
 
-std::optional<Copy> LoopPipeline::copyOf(core::LoadOp load) {
+std::optional<Copy> LoopPipeline::copyOf(core::LoadOp load, bool all) {
   auto tile = dyn_cast<RankedTensorType>(load.getType());
-  if (!tile || tile.getRank() != 2 || load->getBlock() != loop.getBody() || load.getIsVolatile() ||
-      (load.getOther() && !isZero(load.getOther())))
+  if (!tile || load->getBlock() != loop.getBody() || load.getIsVolatile())
     return std::nullopt;
   Copy copy{load, 1, {}, {}};
-  if (!findUses(load.getResult(), false, copy.uses) || copy.uses.empty())
-    return std::nullopt;
+  bool zeros = !load.getOther() || isZero(load.getOther());
+  bool ofProducts = tile.getRank() == 2 && zeros && findUses(load.getResult(), false, copy.uses) &&
+                    !copy.uses.empty();
+  if (!ofProducts) {
+    copy.uses.clear();
+    if (!all || loop.isDefinedOutsideOfLoop(load.getPointer()))
+      return std::nullopt; // what each iteration loads again comes from the cache
+  }
   // Copies run ahead of stores, so the kernel must not write what it copies.
   Value argument = argumentOf(load.getPointer()), mask = load.getMask();
   if (!argument || writes(kernel, argument))
@@ -176,8 +185,15 @@ std::optional<Copy> LoopPipeline::copyOf(core::LoadOp load) {
       !longer.add(load.getPointer()) || !longer.add(mask))
     return std::nullopt;
   slice = longer;
-  copy.slots = slotsFor(load, fastest, copy.width, copy.uses[0]);
+  copy.slots = ofProducts ? slotsFor(load, fastest, copy.width, copy.uses[0])
+                          : plainSlotsFor(load, fastest);
   return copy;
+}
+
+// Each thread reads what it has copied itself, by the same accesses.
+SlotsType LoopPipeline::plainSlotsFor(core::LoadOp load, unsigned fastest) {
+  auto tile = cast<RankedTensorType>(load.getType());
+  return SlotsType::get(load.getContext(), 1, tile.getShape(), tile.getElementType(), fastest, 0, 0);
 }
 
 // Of the first product's reads: others rarely differ.
@@ -320,8 +336,20 @@ SmallVector<Value> LoopPipeline::rewriteBody(OpBuilder &b, ArrayRef<BlockArgumen
   return next;
 }
 
+// Copies leave zeros where the mask takes away; what the load fills with is chosen afterwards.
+void LoopPipeline::readPlain(OpBuilder &b, const Copy &copy, Value place, Value slot) {
+  core::LoadOp load = copy.load;
+  b.setInsertionPoint(load);
+  Value read = ReadSlotOp::create(b, load.getLoc(), load.getType(), place, slot, /*transposed=*/false);
+  if (load.getOther() && !isAllTrue(load.getMask()) && !isZero(load.getOther()))
+    read = arith::SelectOp::create(b, load.getLoc(), load.getMask(), read, load.getOther());
+  load.getResult().replaceAllUsesWith(read);
+}
+
 void LoopPipeline::readOperands(OpBuilder &b, Value slot) {
-  for (auto [copy, place] : llvm::zip(copies, slots.getSlots()))
+  for (auto [copy, place] : llvm::zip(copies, slots.getSlots())) {
+    if (copy.uses.empty())
+      readPlain(b, copy, place, slot);
     for (ProductUse use : copy.uses) {
       Operation *dot = use.operand->getOwner();
       b.setInsertionPoint(dot);
@@ -329,6 +357,7 @@ void LoopPipeline::readOperands(OpBuilder &b, Value slot) {
                                       use.transposed);
       use.operand->set(read);
     }
+  }
 }
 
 /// Erases what nothing uses any more, from the end.
@@ -384,7 +413,8 @@ struct PipelineLoads : impl::PipelineLoadsBase<PipelineLoads> {
       SmallVector<scf::ForOp> loops;
       kernel.walk([&](scf::ForOp loop) { loops.push_back(loop); });
       for (scf::ForOp loop : loops)
-        LoopPipeline(loop, *machine).run(std::min(stagesOf(loop), unsigned(mostStages)));
+        LoopPipeline(loop, *machine)
+            .run(std::min(stagesOf(loop), unsigned(mostStages)), loop->hasAttr("core.num_stages"));
     }
   }
 
