@@ -27,7 +27,7 @@ namespace {
 /// What was measured on an H200 (bench/gpu_rows.py).
 struct RowLimits {
   static constexpr int64_t inRegisters = 16384, ofInstance = 2048, ofWarp = 1024, mostWarps = 8;
-  static constexpr int64_t longest = 32768, longWarps = 16, mostStages = 3;
+  static constexpr int64_t longest = 32768, longWarps = 32, mostStages = 3;
   static constexpr int64_t spared = 8192; // bytes of shared memory for reductions
 };
 } // namespace
