@@ -79,6 +79,9 @@ void tilery_group_destroy(tilery_group *group) { delete group; }
 int32_t tilery_world_rank(const tilery_world *world) { return world ? world->world->rank() : 0; }
 int32_t tilery_world_size(const tilery_world *world) { return world ? world->world->size() : 1; }
 uint64_t tilery_world_serial(const tilery_world *world) { return world ? world->serial : 0; }
+int32_t tilery_world_device(const tilery_world *world) {
+  return world ? world->world->deviceNumber() : 0;
+}
 int32_t tilery_world_device_ranks(const tilery_world *world) {
   return world ? world->world->ranksOnDevice() : 1;
 }

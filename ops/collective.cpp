@@ -38,12 +38,13 @@ struct Sharing {
 } // namespace
 
 // Instances with warps: as many as keep a link busy, of 8 warps that have 16 KiB under way (64
-// bytes a thread), fewer for messages that are less; powers of two, since each number has a
-// workspace. Where data has flags, nothing but the number of bytes takes time, and more instances
-// share them. Without warps instances run one after the other.
-static Sharing chooseSharing(Call &call, bool flagged, int64_t n, int64_t size) {
-  constexpr int64_t most = 64, atOnce = 16 << 10, ofWarp = 2 << 10;
-  int64_t wanted = call.options.natural("instances", 0);
+// bytes a thread), fewer for messages that are less and where they would not all be `resident`;
+// powers of two, since each number has a workspace. Where data has flags, nothing but the number of
+// bytes takes time, and more instances share them. Without warps instances run one after the other.
+static Sharing chooseSharing(Call &call, int64_t wanted, int64_t resident, bool flagged, int64_t n,
+                             int64_t size) {
+  constexpr int64_t atOnce = 16 << 10, ofWarp = 2 << 10;
+  int64_t most = std::min<int64_t>(int64_t(std::bit_floor(uint64_t(resident))), 64);
   if (!hasWarps(call.device()))
     return {std::max<int64_t>(wanted, 1), blockFor(n, 16, 1024), 0};
   int64_t least = flagged ? 2 << 10 : 8 << 10;
@@ -63,18 +64,20 @@ Collective::Collective(Call &call, const std::string &form, int64_t n, int64_t t
   if (flagged && size != 2 && size != 4)
     call.fail(std::string("form 'flagged' takes elements of 2 or 4 bytes, not ") +
               dtypeName(dtype) + "; leave 'form' at auto");
-  Sharing sharing = chooseSharing(call, flagged, n, size);
+  if (byCopies)
+    chunks = call.options.natural("chunks", chooseChunks(n * size));
+  int64_t wanted = call.options.natural("instances", 0);
+  std::vector<int64_t> least = call.agree({{"the number of elements", total},
+                                           {"the element type", dtype},
+                                           {"option 'instances'", wanted},
+                                           {"option 'chunks'", chunks},
+                                           {"option 'form'", textNumber(form)},
+                                           {"option 'root'", root}},
+                                          {call.residentShare()});
+  Sharing sharing = chooseSharing(call, wanted, least[0], flagged, n, size);
   instances = sharing.instances;
   block = sharing.block;
   options = launchOptions(call.device(), sharing.warps);
-  if (byCopies)
-    chunks = call.options.natural("chunks", chooseChunks(n * size));
-  call.agree({{"the number of elements", total},
-              {"the element type", dtype},
-              {"option 'instances'", instances},
-              {"option 'chunks'", chunks},
-              {"option 'form'", int64_t(std::hash<std::string>{}(form) >> 32)},
-              {"option 'root'", root}});
   chunk = roundedUp(ceilDiv(n, chunks)); // parts begin where wide accesses may
   key = call.op + "_" + form + " x" + std::to_string(instances);
   // With flags: a word of 8 bytes for 4.

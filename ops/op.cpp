@@ -67,11 +67,17 @@ void Call::needType(size_t at, std::initializer_list<tilery_dtype> allowed) cons
   fail("'" + names[at] + "' is " + dtypeName(tensors[at].dtype) + ", needs one of " + list);
 }
 
-void Call::agree(const std::vector<std::pair<const char *, int64_t>> &values) {
+int64_t textNumber(const std::string &text) {
+  return int64_t(std::hash<std::string>{}(text) >> 32);
+}
+
+std::vector<int64_t> Call::agree(const AgreedValues &values, std::vector<int64_t> own) {
   std::array<int64_t, 24> mine{};
-  mine[0] = int64_t(std::hash<std::string>{}(op));
+  mine[0] = textNumber(op);
   for (size_t i = 0; i < values.size(); ++i)
     mine[i + 1] = values[i].second;
+  size_t ownAt = mine.size() - own.size(); // from the end, where other operators have none
+  std::copy(own.begin(), own.end(), mine.begin() + ptrdiff_t(ownAt));
   auto all = world().allGather(mine);
   for (size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank][0] != mine[0])
@@ -81,7 +87,14 @@ void Call::agree(const std::vector<std::pair<const char *, int64_t>> &values) {
         fail(std::string(values[i].first) +
              " differs between ranks: " + std::to_string(all[0][i + 1]) + " on rank 0, " +
              std::to_string(all[rank][i + 1]) + " on rank " + std::to_string(rank));
+    for (size_t i = 0; i < own.size(); ++i)
+      own[i] = std::min(own[i], all[rank][ownAt + i]);
   }
+  return own;
+}
+
+int64_t Call::residentShare() {
+  return std::max<int64_t>(device().processors / tilery_world_device_ranks(world().handle()), 1);
 }
 
 std::string formOf(const Call &call, const std::vector<std::string> &forms, const char *chosen) {
@@ -123,7 +136,7 @@ tilery_device_properties Call::device() const {
     bool byAddress = tensor.device == TILERY_DEVICE_BY_ADDRESS;
     return propertiesOf(byAddress ? tilery_device_of(tensor.data) : int32_t(tensor.device));
   }
-  return propertiesOf(0);
+  return propertiesOf(worldHandle ? tilery_world_device(worldHandle) : 0);
 }
 
 Memory memory(const tilery_tensor &tensor) {

@@ -15,6 +15,11 @@
 
 namespace tilery::ops {
 
+/// What all ranks must have alike: the names that errors use, and the values.
+using AgreedValues = std::vector<std::pair<const char *, int64_t>>;
+/// The number by which ranks compare texts.
+int64_t textNumber(const std::string &text);
+
 /// One call of an operator on one rank.
 class Call {
 public:
@@ -33,7 +38,8 @@ public:
   /// A LaunchError in the user's words: "matmul: <message>".
   [[noreturn]] void fail(const std::string &message) const;
 
-  /// Where the tensors are, and what that device can do.
+  /// Where the tensors are, and what that device can do. Tensors without elements are nowhere: of a
+  /// call without others, the world's device.
   tilery_device_properties device() const;
 
   // Checks; each names the tensor and both values.
@@ -44,8 +50,11 @@ public:
   void needSameType(size_t first, size_t second) const;
   void needType(size_t at, std::initializer_list<tilery_dtype> allowed) const;
   /// Collective: all ranks bring the same values, else every rank gets an error that lists the
-  /// differing ones.
-  void agree(const std::vector<std::pair<const char *, int64_t>> &values);
+  /// differing ones. Of `own`, which may differ, all get the least that a rank has of each.
+  std::vector<int64_t> agree(const AgreedValues &values, std::vector<int64_t> own = {});
+  /// Program instances that wait for each other and are resident in this rank's share of its device,
+  /// one on each processor.
+  int64_t residentShare();
 
   std::string op;
 

@@ -13,16 +13,27 @@ overlappedOptions(std::vector<std::pair<std::string, std::string>> own) {
   return all;
 }
 
-// The values in the order of the other forms, so that all ranks see when theirs differ.
+AgreedValues partialSums(Call &call, int64_t m, int64_t n, int32_t operand, tilery_dtype partial) {
+  MatmulChoice choice = matmulChoice(call);
+  return {{"M", m},
+          {"N", n},
+          {"the element type", operand},
+          {"the type of partial sums", partial},
+          {"option 'block_m'", choice.blockM},
+          {"option 'block_n'", choice.blockN},
+          {"option 'columns'", choice.columns}};
+}
+
+std::vector<int64_t> agreeOnForm(Call &call, const std::string &form, AgreedValues values,
+                                 std::vector<int64_t> own) {
+  values.emplace_back("the form of the operator", textNumber(form));
+  values.emplace_back("option 'instances'", call.options.natural("instances", 0));
+  return call.agree(values, std::move(own));
+}
+
 static const Workspace &productMemory(Call &call, int64_t m, int64_t n, int32_t operand,
                                       tilery_dtype partial) {
-  call.agree({{"M", m},
-              {"N", n},
-              {"the element type", operand},
-              {"the type of partial sums", partial},
-              {"rows of a tile", 0},
-              {"columns of a tile", 0},
-              {"the form of the operator", 0}});
+  agreeOnForm(call, "unfused", partialSums(call, m, n, operand, partial));
   int64_t bytes = std::max<int64_t>(m * n, 1) * tilery_dtype_size(partial);
   return workspace(
       call.world(),
@@ -74,31 +85,43 @@ tilery_dtype partialType(const Call &call, int32_t result, int32_t operand) {
   return asResult ? static_cast<tilery_dtype>(result) : accumulator(operand);
 }
 
+// What the tiles follow from is as on the rank where it is least: operands that bulk copies cannot
+// bring, or none on a rank without a part of K; fewer processors.
+static int64_t agreeOnPlan(Call &call, const std::string &form, AgreedValues values,
+                           MatmulProblem &problem, tilery_device_properties &device) {
+  std::vector<int64_t> least =
+      agreeOnForm(call, form, std::move(values),
+                  {problem.streams, -problem.columnUnit, int64_t(device.shared_bytes),
+                   device.processors, call.residentShare()});
+  problem.streams = least[0] != 0;
+  problem.columnUnit = -least[1];
+  device.shared_bytes = least[2];
+  device.processors = decltype(device.processors)(least[3]);
+  return least[4];
+}
+
 // As many as a rank's share of its device runs at once; on the host they run one after the other, and
 // more than a few only add switches.
-static int64_t chooseInstances(Call &call, const tilery_device_properties &device) {
-  int64_t share =
-      std::max<int64_t>(device.processors / tilery_world_device_ranks(call.world().handle()), 1);
+static int64_t chooseInstances(Call &call, const tilery_device_properties &device, int64_t share) {
   return call.options.natural("instances", hasWarps(device) ? share : std::min<int64_t>(share, 8));
 }
 
-Overlapped::Overlapped(Call &call, const Matrix &a, const Matrix &b, int64_t depth)
-    : call(call), device(call.device()), instances(chooseInstances(call, device)),
-      columns(b.columns) {
+Overlapped::Overlapped(Call &call, const std::string &form, AgreedValues values, const Matrix &a,
+                       const Matrix &b, int64_t depth)
+    : call(call), device(call.device()), columns(b.columns) {
   MatmulProblem problem = matmulProblem(a, b, 1, device);
+  problem.streams &= a.columns > 0;
   problem.k = depth;
   MatmulChoice choice = matmulChoice(call);
   choice.parts = 1;
+  int64_t share = agreeOnPlan(call, form, std::move(values), problem, device);
+  instances = chooseInstances(call, device, share);
   plan = planMatmul(problem, device, choice);
   checkColumns(call, plan);
 }
 
-Workspace &Overlapped::agree(const std::string &form, WorkspaceNeed need,
-                             std::vector<std::pair<const char *, int64_t>> values) {
-  values.emplace_back("the form of the operator", int64_t(std::hash<std::string>{}(form) >> 32));
-  values.emplace_back("option 'instances'", instances);
-  call.agree(values);
-  key = call.op + " " + form + " x" + std::to_string(instances) + " " + need.key;
+Workspace &Overlapped::memoryOf(const std::string &variant, WorkspaceNeed need) {
+  key = call.op + " " + variant + " x" + std::to_string(instances) + " " + need.key;
   need.key = key;
   need.instances = instances;
   return workspace(call.world(), need);

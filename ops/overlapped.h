@@ -21,6 +21,12 @@ struct Shards {
   }
 };
 
+/// What ranks agree on that add up products of M x N, and the tiles that they share.
+AgreedValues partialSums(Call &call, int64_t m, int64_t n, int32_t operand, tilery_dtype partial);
+/// Collective, in each form of an operator: Call::agree, with what all overlapped products have.
+std::vector<int64_t> agreeOnForm(Call &call, const std::string &form, AgreedValues values,
+                                 std::vector<int64_t> own = {});
+
 /// Tiles of products of which ranks hold parts of K are chosen for this K: they must be the same on all
 /// ranks, and K need not.
 constexpr int64_t partialDepth = 4096;
@@ -32,12 +38,13 @@ tilery_dtype partialType(const Call &call, int32_t result, int32_t operand);
 /// A product whose tiles program instances that are all resident share, while they communicate.
 class Overlapped {
 public:
-  /// a @ b is what this rank computes; `depth` is the K to choose tiles for.
-  Overlapped(Call &call, const Matrix &a, const Matrix &b, int64_t depth);
+  /// Collective: all ranks agree on `form` and on these values. a @ b is what this rank computes;
+  /// `depth` is the K to choose tiles for. Where N is the same on all ranks, so is the plan.
+  Overlapped(Call &call, const std::string &form, AgreedValues values, const Matrix &a,
+             const Matrix &b, int64_t depth);
 
-  /// Collective: the workspace of form `form`, once all ranks agree on these values too.
-  Workspace &agree(const std::string &form, WorkspaceNeed need,
-                   std::vector<std::pair<const char *, int64_t>> values);
+  /// Collective: the workspace of one variant of the kernel, which all ranks launch.
+  Workspace &memoryOf(const std::string &variant, WorkspaceNeed need);
 
   /// Tiles of a product of `rows` rows.
   int64_t tiles(int64_t rows) const {
@@ -65,9 +72,9 @@ public:
   }
 
   Call &call;
-  tilery_device_properties device;
+  tilery_device_properties device; ///< as far as all ranks have it
   MatmulPlan plan;
-  int64_t instances; ///< that can be resident on this rank
+  int64_t instances; ///< that can be resident on each rank
 
 private:
   int64_t columns;

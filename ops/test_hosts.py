@@ -227,6 +227,35 @@ def test_overlapped_products(ranks, m, forms):
         assert_close(by_column, total[:, rows_of(n, rank, ranks)], depth=k * ranks)
 
 
+@pytest.mark.parametrize("forms", [("overlapped", "one_shot"), ("overlapped", "two_shot"),
+                                   ("unfused", "unfused")])
+@pytest.mark.parametrize("kind,m,n", [("fp32", 5, 7), ("fp32", 70, 33), ("bf16", 40, 64)])
+def test_ranks_have_parts_of_k_of_their_own(forms, kind, m, n):
+    """Of any length, one of them none, transposed and with gaps."""
+    depths = (64, 9, 0, 33)
+
+    def operands(rank):
+        return data_of(rank, (m, depths[rank]), kind), data_of(10 + rank, (depths[rank], n), kind)
+
+    def body():
+        rank, world = ty.rank(), ty.num_ranks()
+        a, b = operands(rank)
+        if rank == 1:
+            a, b = np.asfortranarray(a), np.repeat(b, 2, axis=1)[:, ::2]
+        own = rows_of(m, rank, world)
+        part, whole = np.zeros((own.stop - own.start, n), a.dtype), np.zeros((m, n), a.dtype)
+        for _ in range(2):
+            ty.ops.gemm_rs(a, b, part, form=forms[0])
+            ty.ops.gemm_ar(a, b, whole, form=forms[1])
+        return part, whole
+    products = [f64(a) @ f64(b) for a, b in map(operands, range(4))]
+    for rank, (part, whole) in enumerate(run(body, 4)):
+        addends = products if kind == "bf16" else ()
+        own = rows_of(m, rank, 4)
+        assert_close(part, sum(products)[own], depth=sum(depths), addends=[p[own] for p in addends])
+        assert_close(whole, sum(products), depth=sum(depths), addends=addends)
+
+
 @pytest.mark.parametrize("partials", ["out", "accumulator"])
 def test_unfused_products_into_any_memory(partials):
     """Types other than that of the partial sums, and results with strides."""

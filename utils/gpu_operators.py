@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "python"), str(ROOT / "python/tests")]
+sys.path[:0] = [str(ROOT / "python"), str(ROOT / "python/tests"), str(ROOT / "utils")]
 
 import numpy as np  # noqa: E402
 from backends import numpy_type, random_array  # noqa: E402

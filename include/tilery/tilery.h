@@ -104,6 +104,8 @@ TILERY_API int32_t tilery_world_size(const tilery_world *world);
 /* A number that no other world or team of this process has or had: what is kept for a world is found
  * by it, since handles come back. */
 TILERY_API uint64_t tilery_world_serial(const tilery_world *world);
+/* The number of this rank's device, whose memory its heap is; 0: the host. */
+TILERY_API int32_t tilery_world_device(const tilery_world *world);
 /* How many ranks of the world compute on this rank's device, itself included. */
 TILERY_API int32_t tilery_world_device_ranks(const tilery_world *world);
 /* Collective. Idempotent; never waits for a peer that is gone. Frees the handle. */

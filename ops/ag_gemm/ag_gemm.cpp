@@ -46,6 +46,7 @@ struct AgGemm {
   void overlapped(bool byCopies);
 
 private:
+  AgreedValues values() const;
   int64_t chooseChunks(bool fast) const;
   int64_t chooseComm(const Overlapped &o) const;
   void addCopies(Copies &copies, int64_t chunks) const;
@@ -88,14 +89,17 @@ int64_t AgGemm::chooseComm(const Overlapped &o) const {
   return comm;
 }
 
-// The values in the order of the other forms, so that all ranks see when theirs differ.
+// N may differ from rank to rank; what is staged may not.
+AgreedValues AgGemm::values() const {
+  return {{"M", m},
+          {"K", k},
+          {"the element type", dtype},
+          {"option 'chunks'", call.options.natural("chunks", 0)},
+          {"option 'comm'", call.options.natural("comm", 0)}};
+}
+
 const Workspace &AgGemm::gatheredRows() {
-  call.agree({{"M", m},
-              {"K", k},
-              {"the element type", dtype},
-              {"option 'chunks'", 0},
-              {"option 'comm'", 0},
-              {"the form of the operator", 0}});
+  agreeOnForm(call, "unfused", values());
   return workspace(
       call.world(),
       {.key = "ag_gemm unfused", .stageBytes = m * std::max<int64_t>(rowBytes, 1), .buffers = 1});
@@ -126,22 +130,16 @@ void AgGemm::overlapped(bool byCopies) {
   // The operand is the staged A, which is aligned.
   Matrix staged{nullptr, a.dtype, m, k, k, 1};
   Matrix right{b.data, b.dtype, k, n, stride(b, 0), stride(b, 1)};
-  Overlapped o(call, staged, right, k);
+  Overlapped o(call, byCopies ? "copies" : "instances", values(), staged, right, k);
   if (o.instances == 1 && !byCopies)
     o.instances = 2; // one sends, one computes
   int64_t chunks = chooseChunks(hasWarps(o.device)), comm = byCopies ? 0 : chooseComm(o);
-  // N may differ from rank to rank; what is staged may not.
   const Workspace &ws =
-      o.agree("chunks=" + std::to_string(chunks) + " comm=" + std::to_string(comm),
-              {.key = dtypeName(dtype),
-               .slots = chunks,
-               .stageBytes = ranks * rows * std::max<int64_t>(rowBytes, 1),
-               .buffers = byCopies ? 1 : 2},
-              {{"M", m},
-               {"K", k},
-               {"the element type", dtype},
-               {"option 'chunks'", chunks},
-               {"option 'comm'", comm}});
+      o.memoryOf("chunks=" + std::to_string(chunks) + " comm=" + std::to_string(comm),
+                 {.key = dtypeName(dtype),
+                  .slots = chunks,
+                  .stageBytes = ranks * rows * std::max<int64_t>(rowBytes, 1),
+                  .buffers = byCopies ? 1 : 2});
   Copies copies(call, ws);
   if (byCopies) {
     addCopies(copies, chunks);

@@ -43,19 +43,12 @@ static void run(Call &call) {
   if (form == "unfused")
     return reduceUnfused(call, left, right, result, partial, "all_reduce");
   bool oneShot = form == "one_shot";
-  Overlapped o(call, left, right, partialDepth);
+  Overlapped o(call, form, partialSums(call, m, n, a.dtype, partial), left, right, partialDepth);
   const MatmulPlan &p = o.plan;
-  const Workspace &ws = o.agree(form,
-                                {.key = dtypeName(partial),
-                                 .slots = o.tiles(oneShot ? m : rows),
-                                 .stageBytes = ranks * (oneShot ? m : rows) * n * size,
-                                 .resultBytes = oneShot ? 0 : ranks * rows * n * size},
-                                {{"M", m},
-                                 {"N", n},
-                                 {"the element type", a.dtype},
-                                 {"the type of partial sums", partial},
-                                 {"rows of a tile", p.rows},
-                                 {"columns of a tile", p.columns}});
+  const Workspace &ws = o.memoryOf(form, {.key = dtypeName(partial),
+                                          .slots = o.tiles(oneShot ? m : rows),
+                                          .stageBytes = ranks * (oneShot ? m : rows) * n * size,
+                                          .resultBytes = oneShot ? 0 : ranks * rows * n * size});
   if (oneShot)
     o.launch("gemm_ar_one_shot", {}, memory(a), memory(b), memory(out), ws.stage(partial),
              ws.entered, ws.ready, ws.epochs, m, n, k, ws.stageCapacity(partial), stride(a, 0),

@@ -42,22 +42,16 @@ static void run(Call &call) {
   tilery_dtype partial = partialType(call, out.dtype, a.dtype);
   if (formOf(call, {"auto", "overlapped", "unfused"}, "overlapped") == "unfused")
     return reduceUnfused(call, a, b, out, partial, "reduce_scatter");
-  Overlapped o(call, a, b, partialDepth);
+  // K may differ from rank to rank; tiles and what is staged may not.
+  Overlapped o(call, "overlapped", partialSums(call, m, n, a.dtype, partial), a, b, partialDepth);
   const MatmulPlan &p = o.plan;
   bool shared = shards.rows < p.rows;
   int64_t tiles = o.tiles(shared ? m : shards.rows);
-  // K may differ from rank to rank; what is staged may not.
   const Workspace &ws =
-      o.agree(shared ? "shared" : "",
-              {.key = dtypeName(partial),
-               .slots = tiles,
-               .stageBytes = world.size() * shards.rows * n * tilery_dtype_size(partial)},
-              {{"M", m},
-               {"N", n},
-               {"the element type", a.dtype},
-               {"the type of partial sums", partial},
-               {"rows of a tile", p.rows},
-               {"columns of a tile", p.columns}});
+      o.memoryOf(shared ? "shared" : "",
+                 {.key = dtypeName(partial),
+                  .slots = tiles,
+                  .stageBytes = world.size() * shards.rows * n * tilery_dtype_size(partial)});
   o.launch("gemm_rs", {}, memory(left), memory(right), memory(result), ws.stage(partial),
            ws.entered, ws.ready, ws.epochs, m, n, k, shards.rows, ws.stageCapacity(partial),
            a.rowStride, a.columnStride, b.rowStride, b.columnStride, out.rowStride,

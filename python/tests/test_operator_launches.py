@@ -18,6 +18,15 @@ SHOW = '''
 
         def arrays(*shapes, kind="bf16"):
             return [ty.zeros(shape, kind, device="cuda") for shape in shapes]
+
+        class Part:
+            """Elements of memory from one of them on, as another library's array."""
+            def __init__(self, x, shape, first=0):
+                size = x.dtype.itemsize
+                self.shape, self.strides = shape, np.empty(shape, f"f{size}").strides
+                address = x.address + first * size if 0 not in shape else 0
+                self.__cuda_array_interface__ = dict(shape=shape, typestr=f"<f{size}", version=3,
+                                                     data=(address, False))
 '''
 
 
@@ -86,6 +95,59 @@ def test_elementwise():
         ty.ops.rope(q, q, cos, sin, k, k)
         show(2)
     ''') == ["swiglu 128 15 1 1", "rope 128 5 6 2"]
+
+
+@pytest.mark.parametrize("ranks,most", [(2, 64), (3, 32), (4, 32), (7, 16)])
+def test_instances_of_collectives_are_resident(ranks, most):
+    """132 processors are shared by the ranks; numbers of instances are powers of two."""
+    shown = launches(f"""
+        def body():
+            n = 8 << 20
+            x, out, small = arrays(n, n, 8192, kind="fp16")
+            rows = ty.cdiv(n, ty.num_ranks())
+            own = Part(x, [min(rows, n - ty.rank() * rows)])
+            blocks = [n // ty.num_ranks() * ty.num_ranks()]
+            for form in ("push", "pull", "copies", "flagged"):
+                ty.ops.all_gather(own, out, form=form)
+            for form in ("push", "pull", "copies"):
+                ty.ops.reduce_scatter(out, own, form=form)
+                ty.ops.all_to_all(Part(x, blocks), Part(out, blocks), form=form)
+            for form in ("one_shot", "two_shot", "copies", "flagged"):
+                ty.ops.all_reduce(x, out, form=form)
+            ty.ops.broadcast(x, out)
+            ty.ops.all_reduce(small, small, form="flagged")
+        ty.spawn(body, ranks={ranks}, device="cuda", heap_bytes=2 << 30)
+        show(fake.fake_cuda_launch_count())
+    """)
+    grids = {(name, int(x)) for name, _, x, *_ in map(str.split, shown)}
+    assert grids == {("open_call", 1), ("all_reduce_flagged", min(8, most))} | {
+        (name, most) for name in (
+            "all_gather_push", "all_gather_pull", "all_gather_flagged", "collect", "add_arrivals",
+            "reduce_scatter_push", "reduce_scatter_pull", "all_to_all_push", "all_to_all_pull",
+            "all_reduce_one_shot", "all_reduce_two_shot", "all_reduce_flagged", "broadcast_push")}
+
+
+@pytest.mark.parametrize("op,form", [("gemm_rs", "overlapped"), ("gemm_ar", "one_shot"),
+                                     ("gemm_ar", "two_shot")])
+def test_ranks_with_different_operands_share_their_tiles(op, form):
+    """The workspaces, which have a signal for each tile, would differ else. Bulk copies need an address
+    and strides that divide by 16 bytes; rank 3 has no part of K."""
+    assert launches(f"""
+        def body(kind, m, n, part):
+            rank = ty.rank()
+            k = (512, 511, 512, 0)[rank]
+            a, b, out = arrays(m * 512 + 1, (512, n), (m, n), kind=kind)
+            rows = ty.cdiv(m, 4)
+            own = max(min(rows, m - rank * rows), 0) if part else m
+            ty.ops.{op}(Part(a, [m, k], rank == 2), Part(b, [k, n]), Part(out, [own, n]), form="{form}")
+        for kind, m, n in (("fp16", 2048, 4096), ("fp16", 5, 7), ("fp32", 300, 512)):
+            ty.spawn(lambda: body(kind, m, n, "{op}" == "gemm_rs"), ranks=4, device="cuda",
+                     heap_bytes=1 << 30)
+            names = [fake.fake_cuda_launch_at(at) for at in range(fake.fake_cuda_launch_count() - 4,
+                                                                  fake.fake_cuda_launch_count())]
+            print(len([x for x in names if x.kernel.decode().startswith("{op}")]),
+                  {{x.grid[0] for x in names}})
+    """) == ["4 {33}"] * 3
 
 
 def test_every_operator_is_watched_by_the_sanitizer(monkeypatch):
