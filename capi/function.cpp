@@ -10,6 +10,7 @@
 #include "capi/world.h"
 #include "runtime/launch/device_kernel.h"
 #include "runtime/launch/launch.h"
+#include "runtime/launch/launch_turn.h"
 
 #include <optional>
 

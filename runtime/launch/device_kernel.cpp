@@ -167,18 +167,6 @@ void prepareLaunches(hal::DeviceRef where) {
   prepareRecords(where);
 }
 
-Preparation::Preparation(World *world) {
-  if (!world || !world->domain->gridsMeetInProcess())
-    return;
-  count = &world->domain->preparing;
-  ++*count;
-}
-
-Preparation::~Preparation() {
-  if (count)
-    --*count;
-}
-
 void DeviceKernel::makeContext(Binding &binding, World *world) {
   hal::Driver &driver = *where.driver;
   ContextImage packed(world);

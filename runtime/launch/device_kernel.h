@@ -76,18 +76,6 @@ private:
 /// Makes sure that the first launches of a new world need no memory of the driver.
 void prepareLaunches(hal::DeviceRef where);
 
-/// While a rank compiles and loads a kernel, others do not start kernels that wait for it: loading
-/// may wait for grids that run.
-class Preparation {
-public:
-  explicit Preparation(World *world);
-  ~Preparation();
-  Preparation(const Preparation &) = delete;
-
-private:
-  std::atomic<int> *count = nullptr;
-};
-
 struct Grid;
 struct LaunchOptions;
 

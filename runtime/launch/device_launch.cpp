@@ -2,16 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launches on devices that load code: checks, parameters, the call of the driver. No allocation
 // once a kernel has been launched in the same way.
-#include "runtime/base/clock.h"
 #include "runtime/base/knobs.h"
 #include "runtime/launch/device_failures.h"
 #include "runtime/launch/device_kernel.h"
 #include "runtime/launch/launch.h"
-#include "runtime/world/idle_wait.h"
+#include "runtime/launch/launch_turn.h"
 #include "runtime/world/placement.h"
 
-#include <chrono>
-#include <thread>
+#include <optional>
 
 namespace tilery::rt {
 
@@ -98,44 +96,6 @@ static void checkAtOnce(World *world, DeviceKernel &kernel, hal::Stream stream,
     raiseFailure(world, *binding.record);
 }
 
-// Of several ranks on one device: whether each other rank has made as many launches of kernels that
-// wait as this one, or has left.
-static bool othersPrepared(World &world, uint64_t launches) {
-  Domain &domain = *world.domain;
-  for (int rank = 0; rank < world.size(); ++rank)
-    if (int seat = world.seat(rank);
-        domain.prepared[size_t(seat)].load(std::memory_order_acquire) < launches &&
-        domain.control.rank(seat).state.load() == RankState::Live)
-      return false;
-  return true;
-}
-
-// Loading code "might require context synchronization" (CUDA Programming Guide, "Lazy Loading"): it
-// waits for grids that run, and a grid that waits for a rank which still loads its kernel would wait
-// in vain. So the first launch of a kernel that waits is held until the other ranks have come to a
-// launch too, or nobody has compiled or loaded anything for a while.
-static void awaitPreparation(World &world, bool fresh) {
-  constexpr int64_t QuietNs = 100'000'000;
-  Domain &domain = *world.domain;
-  uint64_t launches = domain.prepared[size_t(world.seat())].fetch_add(1) + 1;
-  if (!fresh)
-    return;
-  Deadline deadline = Deadline::after(world.timeoutSeconds());
-  int64_t quietSince = nowNs();
-  InterruptPoll interrupted;
-  while (!othersPrepared(world, launches)) {
-    int64_t now = nowNs();
-    if (domain.preparing.load(std::memory_order_acquire) > 0)
-      quietSince = now;
-    if (now - quietSince > QuietNs || deadline.passed(now))
-      return;
-    if (interrupted())
-      world.failWith(InterruptPoll::error());
-    world.requireUsable();
-    std::this_thread::sleep_for(std::chrono::microseconds(20));
-  }
-}
-
 // Copies first: should streams share a hardware queue, they must not come behind a grid that waits
 // for what they bring.
 static void launchBeside(World &world, const hal::DeviceLaunch &launch, Transfers transfers) {
@@ -173,12 +133,12 @@ void launchOnDevice(World *world, const KernelImage &image, const Grid &grid,
   void *context = binding.context;
   Parameters parameters(arguments, count, maps, kernel.code.maps.size(), &context);
   kernel.lastTimeout.store(timeout, std::memory_order_relaxed);
-  if (world && world->domain->gridsMeet()) {
-    bool waits = image.suspends && image.communicates;
-    if (waits && world->domain->gridsMeetInProcess())
-      awaitPreparation(*world, fresh);
+  bool waits = image.suspends && image.communicates;
+  std::optional<LaunchTurn> turn;
+  if (world && world->gate && image.communicates)
+    turn.emplace(*world, waits, fresh);
+  if (world && world->domain->gridsMeet())
     world->noteLaunch(image.name, waits, timeout);
-  }
   hal::DeviceLaunch launch{kernel.loaded,
                            {uint32_t(grid.x), uint32_t(grid.y), uint32_t(grid.z)},
                            parameters.addresses,
@@ -187,6 +147,7 @@ void launchOnDevice(World *world, const KernelImage &image, const Grid &grid,
     kernel.where.driver->launch(launch);
   else
     launchBeside(*world, launch, options.transfers);
+  turn.reset();
   if (knobs().check)
     checkAtOnce(world, kernel, stream, binding);
 }

@@ -11,8 +11,6 @@
 #include "runtime/base/knobs.h"
 
 #include <array>
-#include <atomic>
-#include <chrono>
 #include <cstring>
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -426,24 +424,6 @@ TEST_F(DeviceLaunch, AGridThatDoesNotEndIsReported) {
             "the last of them\nhint: a loop in it waits for what nobody does; the device computes "
             "until this process ends");
   leaveDevice(*second); // does not wait again
-}
-
-TEST_F(DeviceLaunch, TheFirstLaunchWaitsForRanksThatLoadTheirKernels) {
-  Group group(onDevice(2, true));
-  auto first = group.bind(0), second = group.bind(1);
-  communicates = suspends = true;
-  KernelImage image = load("ready", ".param .u64 x, .param .u32 n");
-  std::optional<Preparation> loading(std::in_place, second.get());
-  std::atomic<bool> launched = false;
-  std::thread rank([&] {
-    launchKernel(first.get(), image, {1, 1, 1}, arguments);
-    launched = true;
-  });
-  std::this_thread::sleep_for(std::chrono::milliseconds(250));
-  EXPECT_FALSE(launched);
-  loading.reset();
-  launchKernel(second.get(), image, {1, 1, 1}, arguments);
-  rank.join();
 }
 
 TEST_F(DeviceLaunch, WorkspacesBelongToStreamsAndRecordings) {

@@ -89,9 +89,10 @@ void onBothRanks(Group &group, const std::function<void(World &, Plan &)> &first
   other.join();
 }
 
-TEST_F(DeviceTransfers, TransfersRunInStreamsBesideTheGrid) {
-  Group group(onDevice(2));
-  KernelImage image = load("beside", true);
+// The calls of a launch on rank 0 with two transfers to rank 1.
+std::string callsBeside(WorldOptions options, const KernelImage &image, uint64_t *arguments) {
+  Group group(std::move(options));
+  std::string made;
   onBothRanks(group, [&](World &world, Plan &plan) {
     launchKernel(&world, image, {1, 1, 1}, arguments);
     auto *epoch = const_cast<uint64_t *>(plan.transfers[0].value);
@@ -99,14 +100,28 @@ TEST_F(DeviceTransfers, TransfersRunInStreamsBesideTheGrid) {
     std::memset(plan.base + 1024, 3, 1024);
     reset();
     launchKernel(&world, image, {1, 1, 1}, arguments, {.transfers = plan.transfers});
-    EXPECT_EQ(calls(), "cuStreamGetCaptureInfo_v2 cuStreamGetCaptureInfo_v2 "
-                       "cuEventRecord cuStreamWaitEvent cuMemcpyAsync cuMemcpyAsync "
-                       "cuStreamWaitEvent cuMemcpyAsync cuMemcpyAsync cuLaunchKernelEx "
-                       "cuEventRecord cuStreamWaitEvent cuEventRecord cuStreamWaitEvent");
+    made = calls();
     char *peer = world.domain->heaps[1].data() + (plan.base - world.domain->heaps[0].data());
     EXPECT_EQ(std::string(peer, 1024), std::string(1024, 3));
     EXPECT_EQ(reinterpret_cast<uint64_t *>(peer + 2048)[1], 17u);
   });
+  return made;
+}
+
+TEST_F(DeviceTransfers, TransfersRunInStreamsBesideTheGrid) {
+  KernelImage image = load("beside", true);
+  WorldOptions apart = onDevice(2);
+  apart.deviceNames = {"cuda:0", "cuda:1"};
+  EXPECT_EQ(callsBeside(apart, image, arguments),
+            "cuStreamGetCaptureInfo_v2 cuStreamGetCaptureInfo_v2 "
+            "cuEventRecord cuStreamWaitEvent cuMemcpyAsync cuMemcpyAsync "
+            "cuStreamWaitEvent cuMemcpyAsync cuMemcpyAsync cuLaunchKernelEx "
+            "cuEventRecord cuStreamWaitEvent cuEventRecord cuStreamWaitEvent");
+  // Threads that share a device have few hardware queues, and one stream for their copies.
+  EXPECT_EQ(callsBeside(onDevice(2), image, arguments),
+            "cuStreamGetCaptureInfo_v2 cuStreamGetCaptureInfo_v2 cuEventRecord cuStreamWaitEvent "
+            "cuMemcpyAsync cuMemcpyAsync cuMemcpyAsync cuMemcpyAsync cuLaunchKernelEx "
+            "cuEventRecord cuStreamWaitEvent");
 }
 
 TEST_F(DeviceTransfers, SideStreamsBelongToOneRecordingAtATime) {

@@ -70,8 +70,17 @@ WorldOptions resolveOptions(WorldOptions options) {
 }
 
 Domain::Domain(WorldKind kind, WorldOptions given)
-    : kind(kind), options(std::move(given)), prepared(size_t(options.ranks)),
-      heaps(size_t(options.ranks)) {}
+    : kind(kind), options(std::move(given)), heaps(size_t(options.ranks)) {}
+
+LaunchGate *Domain::gateOf(const std::vector<int> &seats) {
+  if (!gridsMeetInProcess())
+    return nullptr;
+  std::lock_guard lock(gateMutex);
+  std::unique_ptr<LaunchGate> &gate = gates[seats];
+  if (!gate)
+    gate = std::make_unique<LaunchGate>(seats.size());
+  return gate.get();
+}
 
 std::vector<hal::DeviceRef> Domain::distinctDevices() const {
   std::vector<hal::DeviceRef> found;
@@ -92,13 +101,12 @@ void Domain::openDevices() {
 }
 
 // More than a few bring nothing, and streams that share a hardware queue wait for each other
-// (hal/cuda/api.cpp asks for 32): ranks of one process share them.
+// (hal/cuda/api.cpp asks for 32): ranks of one process that share a device have one each.
 int Domain::sideStreamsOf(int rank) const {
-  constexpr int64_t most = 4, queues = 16;
-  if (kind == WorldKind::Process)
-    return most;
-  int64_t together = std::count(devices.begin(), devices.end(), device(rank));
-  return int(std::clamp<int64_t>(queues / together - 1, 1, most));
+  constexpr int most = 4;
+  bool alone = kind == WorldKind::Process ||
+               std::count(devices.begin(), devices.end(), device(rank)) == 1;
+  return alone ? most : 1;
 }
 
 void Domain::addRank(int rank) {

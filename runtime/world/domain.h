@@ -7,12 +7,15 @@
 #include "runtime/base/error.h"
 #include "runtime/hal/driver.h"
 #include "runtime/world/control.h"
+#include "runtime/world/launch_gate.h"
 #include "runtime/world/mapping.h"
 #include "runtime/world/side_streams.h"
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -104,10 +107,10 @@ public:
   void addRank(int rank);
   /// A grid does not end; what it may use stays as it is.
   std::atomic<bool> stuck = false;
-  /// Ranks that compile or load a kernel now, and launches of waiting kernels by each seat
-  /// (launch/device_launch.cpp).
+  /// Ranks that compile or load a kernel now (launch/launch_turn.h).
   std::atomic<int> preparing = 0;
-  std::vector<std::atomic<uint64_t>> prepared;
+  /// Where the ranks of these seats meet before launches; null where they need not.
+  LaunchGate *gateOf(const std::vector<int> &seats);
   std::vector<Mapping> heaps;
   /// Loads and stores of this process reach the heaps.
   bool hostReachesHeaps() const { return !onDevice() || options.sharedHeap; }
@@ -130,6 +133,8 @@ private:
   /// Each device of this process once.
   std::vector<hal::DeviceRef> distinctDevices() const;
   std::vector<hal::DeviceRef> held;
+  std::mutex gateMutex;
+  std::map<std::vector<int>, std::unique_ptr<LaunchGate>> gates;
 };
 
 /// 0 to size - 1.

@@ -34,7 +34,9 @@ World::World(const World &parent, const std::vector<int> &ranks, std::string_vie
       trace(share->trace), stacks(share->stacks), members(seatsOf(parent, ranks)),
       self(placeIn(ranks, parent.self)), ownSeat(parent.ownSeat), label(label),
       number(++share->teams), lineage(extended(parent.lineage, number)), base(parent.base),
-      heapBytes(parent.heapBytes), layout(share->layout) {}
+      heapBytes(parent.heapBytes), layout(share->layout) {
+  gate = domain->gateOf(members);
+}
 
 static CollectiveHeader teamHeader(CollectiveKind kind, std::string_view label) {
   CollectiveHeader header = {};

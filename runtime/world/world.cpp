@@ -17,6 +17,7 @@ World::World(std::shared_ptr<Domain> shared, int rank)
       stacks(share->stacks), meeting(domain->control.everyone), members(allRanks(domain->size())),
       self(rank), ownSeat(rank), base(domain->heaps[size_t(rank)].data()),
       heapBytes(domain->options.heapBytes), layout(share->layout) {
+  gate = domain->gateOf(members);
   RankCell &cell = domain->control.rank(rank);
   cell.pid.store(getpid());
   if (domain->onDevice()) // first of all objects, so that it lies at the heap's begin

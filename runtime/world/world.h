@@ -110,6 +110,8 @@ public:
   StackPool &stacks;
   /// Where these ranks meet; null pointers for a rank that does not belong to the team.
   Meeting meeting;
+  /// Of launches that may otherwise wait for each other in the driver, else null.
+  LaunchGate *gate = nullptr;
   /// Device-side barriers that this rank has begun.
   uint64_t deviceBarriers = 0;
   void ringMembers();
