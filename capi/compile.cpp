@@ -200,7 +200,7 @@ static void dumpTexts(tilery_kernel &kernel) {
 
 static void load(tilery_kernel &kernel, const Machine &machine, const CompiledCode &code) {
   if (machine.device.driver)
-    return loadOnDevice(kernel.image, machine.device, code);
+    return loadOnDevice(kernel.image, machine, code);
   if (!machine.isHost)
     return;
   kernel.code = take(cpu::LoadedObject::load(code.object), "the object does not load");

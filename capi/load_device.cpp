@@ -50,18 +50,18 @@ static rt::TensorMapPlan planOf(const TensorMapRecipe &recipe) {
   return plan;
 }
 
-static rt::DeviceCode describe(const KernelInfo &info) {
+static rt::DeviceCode describe(const KernelInfo &info, bool timeline) {
   rt::DeviceCode code;
   code.shape = {info.threads, info.sharedBytes, info.clusterExtent};
   for (const TensorMapRecipe &recipe : info.tensorMaps)
     code.maps.push_back(planOf(recipe));
   code.messages = info.messages;
   code.canFail = info.canFail;
+  code.timeline = timeline;
   return code;
 }
 
-void capi::loadOnDevice(rt::KernelImage &image, rt::hal::DeviceRef where,
-                        const CompiledCode &code) {
-  image.device =
-      &rt::DeviceKernel::load(where, image, describe(code.kernels.at(0)), code.object);
+void capi::loadOnDevice(rt::KernelImage &image, const Machine &machine, const CompiledCode &code) {
+  image.device = &rt::DeviceKernel::load(machine.device, image,
+                                         describe(code.kernels.at(0), machine.timeline), code.object);
 }

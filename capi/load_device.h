@@ -3,13 +3,12 @@
 // Compiled kernels on devices.
 #pragma once
 
-#include "compiler/Target/Target.h"
-#include "runtime/hal/driver.h"
+#include "capi/targets.h"
 #include "runtime/launch/kernel_image.h"
 
 namespace tilery::capi {
 
 /// Sets image.device.
-void loadOnDevice(rt::KernelImage &image, rt::hal::DeviceRef where, const CompiledCode &code);
+void loadOnDevice(rt::KernelImage &image, const Machine &machine, const CompiledCode &code);
 
 } // namespace tilery::capi

@@ -6,6 +6,7 @@
 
 #include "capi/bindings.h"
 #include "capi/targets.h"
+#include "runtime/base/knobs.h"
 #include "runtime/hal/driver.h"
 
 #include "llvm/ADT/APFloat.h"
@@ -95,10 +96,12 @@ public:
       rt::raise(TILERY_LAUNCH_ERROR, "'{}' has {} parameters, but {} arguments are given", name(),
                 function.parameters.size(), args.size());
     int32_t device = ArgumentDevice(function, world, args).find();
+    bool timeline = world && world->trace.on();
     // Kept, so that a launch allocates nothing.
     static thread_local std::string key;
     key.assign(reinterpret_cast<const char *>(&options), sizeof(options));
     key.append(reinterpret_cast<const char *>(&device), sizeof(device));
+    key.push_back(char(timeline));
     for (size_t i = 0; i < args.size(); ++i) {
       ArgKey part = keyOf(i);
       key.append(reinterpret_cast<const char *>(&part), sizeof(part));
@@ -106,7 +109,7 @@ public:
     std::lock_guard lock(function.mutex);
     std::unique_ptr<tilery_kernel> &kernel = function.kernels[key];
     if (!kernel)
-      kernel = compileKernel(function, specs(), machineFor(device, options));
+      kernel = compileKernel(function, specs(), machineFor(device, options, timeline));
     return {*kernel, device};
   }
 
@@ -306,7 +309,7 @@ tilery_kernel &capi::specialiseSignature(tilery_function &function, const tilery
   std::string key(reinterpret_cast<const char *>(&options), sizeof(options));
   std::unique_ptr<tilery_kernel> &kernel = function.kernels[key + signature];
   if (!kernel)
-    kernel = compileKernel(function, std::move(specs), machineFor(0, options));
+    kernel = compileKernel(function, std::move(specs), machineFor(0, options, !rt::knobs().trace.empty()));
   return *kernel;
 }
 

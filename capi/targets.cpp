@@ -14,7 +14,7 @@
 using namespace tilery;
 using namespace tilery::capi;
 
-static TargetOptions optionsOf(const tilery_options &given, int32_t assemblyVersion) {
+static TargetOptions optionsOf(const tilery_options &given, bool timeline, int32_t assemblyVersion) {
   TargetOptions options;
   options.numWarps = int32_t(given.numWarps);
   options.numStages = int32_t(given.numStages);
@@ -22,6 +22,7 @@ static TargetOptions optionsOf(const tilery_options &given, int32_t assemblyVers
   options.maxRegisters = int32_t(given.maxRegisters);
   options.fpFusion = given.fpFusion;
   options.debug = given.debug;
+  options.timeline = timeline;
   options.assemblyVersion = assemblyVersion;
   options.cpu = rt::knobs().cpu;
   return options;
@@ -48,25 +49,25 @@ static std::unique_ptr<Target> make(const std::string &name, const TargetOptions
 }
 
 const Target &capi::targetNamed(const std::string &name, const tilery_options *options,
-                                int32_t assemblyVersion) {
+                                bool timeline, int32_t assemblyVersion) {
   static std::mutex mutex;
   static std::map<std::string, std::unique_ptr<Target>> known;
   static const tilery_options defaults;
   const tilery_options &given = options ? *options : defaults;
-  std::string key = fmt::format("{} {} {} {} {} {} {} {}", name, assemblyVersion, given.numWarps,
+  std::string key = fmt::format("{} {} {} {} {} {} {} {} {}", name, timeline, assemblyVersion, given.numWarps,
                                 given.numStages, given.numCtas, given.maxRegisters,
                                 given.fpFusion, given.debug);
   std::lock_guard lock(mutex);
   std::unique_ptr<Target> &target = known[key];
   if (!target) {
-    target = make(name, optionsOf(given, assemblyVersion));
+    target = make(name, optionsOf(given, timeline, assemblyVersion));
     if (name == "cpu")
       warnUnusable(given);
   }
   return *target;
 }
 
-Machine capi::machineFor(int32_t deviceNumber, const tilery_options *options) {
+Machine capi::machineFor(int32_t deviceNumber, const tilery_options *options, bool timeline) {
   std::string named = options ? options->target : "";
   frontend::Checks checks;
   if (options)
@@ -75,8 +76,9 @@ Machine capi::machineFor(int32_t deviceNumber, const tilery_options *options) {
   if (named == "cpu" || (named.empty() && deviceNumber == 0))
     return {targetNamed("cpu", options), {}, true, checks};
   if (!named.empty())
-    return {targetNamed(named, options), {}, false, checks};
+    return {targetNamed(named, options, timeline), {}, false, checks};
   rt::hal::DeviceRef where = rt::hal::deviceNumber(deviceNumber);
   const rt::hal::DeviceProperties &device = where.driver->properties(where.device);
-  return {targetNamed(device.target, options, device.assemblyVersion), where, false, checks};
+  return {targetNamed(device.target, options, timeline, device.assemblyVersion), where, false, checks,
+          timeline};
 }

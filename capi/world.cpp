@@ -150,12 +150,14 @@ const char *tilery_world_describe(tilery_world *world) {
 const char *tilery_world_trace_summary(tilery_world *world) {
   if (!world)
     return "{}";
-  const rt::World &target = *world->world;
+  rt::World &target = *world->world;
+  if (tilery_status status = guarded([&] { target.collectTrace(); }); status != TILERY_OK)
+    return nullptr;
   return (world->summary = target.trace.summaryJson(target.rank())).c_str();
 }
 
 tilery_status tilery_world_trace_start(tilery_world *world) {
-  return guarded([&] { use(world)->trace.enable(); });
+  return guarded([&] { use(world)->startTrace(); });
 }
 
 tilery_status tilery_world_trace_write(tilery_world *world, const char *path) {

@@ -33,6 +33,7 @@ static llvm::Expected<std::unique_ptr<Target>> makeNvidia(llvm::StringRef name,
   machine->numStages = unsigned(options.numStages);
   machine->maxRegisters = unsigned(options.maxRegisters);
   machine->fpFusion = options.fpFusion;
+  machine->timeline = options.timeline;
   if (options.assemblyVersion)
     machine->limitPtx(unsigned(options.assemblyVersion));
   return std::make_unique<nvidia::NvidiaTarget>(*machine);

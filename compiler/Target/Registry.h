@@ -19,6 +19,8 @@ struct TargetOptions {
   /// Registers a thread may use, 0: the target chooses.
   int32_t maxRegisters = 0;
   bool fpFusion = true, debug = false;
+  /// Kernels on devices write what happens in them to the timeline (gpu_abi.h).
+  bool timeline = false;
   /// Newest version of the assembly language that the machine's driver takes, major * 10 +
   /// minor; 0: the oldest that has what the target needs.
   int32_t assemblyVersion = 0;

@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-#define TILERY_GPU_ABI 2
+#define TILERY_GPU_ABI 3
 
 typedef enum tilery_gpu_failure_kind {
   TILERY_GPU_OK = 0,
@@ -51,6 +51,41 @@ typedef struct tilery_gpu_failure {
   int32_t reserved;      /* 60 */
 } tilery_gpu_failure;
 
+/* What happened in a kernel that was compiled with a timeline. */
+typedef enum tilery_gpu_event_kind {
+  TILERY_GPU_EVENT_INSTANCE = 1, /* a program instance, from its first to its last operation */
+  TILERY_GPU_EVENT_TILE = 2,     /* one iteration of its loop over tiles; begins where the one before
+                                    ended, or the instance began: `begin_ns` is 0 */
+  TILERY_GPU_EVENT_WAIT = 3,     /* a wait that was in vain at first; `amount` is the value waited for */
+  TILERY_GPU_EVENT_PUT = 4,      /* `amount` is the number of bytes, `peer` the rank */
+  TILERY_GPU_EVENT_GET = 5,
+  TILERY_GPU_EVENT_NOTIFY = 6    /* `amount` is the value, `peer` the rank */
+} tilery_gpu_event_kind;
+
+/* Times are of the device's clock. */
+typedef struct tilery_gpu_event {
+  uint32_t stamp;     /*  0: 1 + the low bits of its ticket; 0: never written */
+  uint16_t processor; /*  4: the multiprocessor */
+  uint8_t kind;       /*  6: tilery_gpu_event_kind */
+  uint8_t producer;   /*  7: 1 on the warp that copies for the others */
+  uint32_t kernel;    /*  8: trace_kernel of the context */
+  int32_t site;       /* 12: index into the kernel's table of places, -1 when unknown */
+  uint64_t begin_ns;  /* 16 */
+  uint64_t end_ns;    /* 24 */
+  uint32_t instance;  /* 32: number of the program instance, x fastest */
+  int32_t peer;       /* 36: rank in the kernel's world, -1: none */
+  uint64_t amount;    /* 40 */
+} tilery_gpu_event;
+
+/* A power of two: an event goes to the place that the low bits of its ticket name, so that the newest
+ * stay. Tickets come from `next`; some are never used. */
+#define TILERY_GPU_TRACE_EVENTS (1 << 17)
+typedef struct tilery_gpu_trace {
+  uint64_t next;
+  uint64_t reserved[7];
+  tilery_gpu_event events[TILERY_GPU_TRACE_EVENTS]; /* 64 */
+} tilery_gpu_trace;
+
 typedef struct tilery_gpu_context {
   int32_t rank;                  /*  0 */
   int32_t num_ranks;             /*  4 */
@@ -61,6 +96,9 @@ typedef struct tilery_gpu_context {
   uint64_t *barrier_epochs;      /* 40: num_ranks cells in each rank's heap for barrier_all */
   void *scratch;                 /* 48: scratch_bytes times the number of instances */
   const int32_t *mesh;           /* 56: number of axes, then rank and extent along each */
+  tilery_gpu_trace *trace;       /* 64: of kernels that were compiled with a timeline, else null */
+  uint32_t trace_kernel;         /* 72: what their events call the kernel */
+  uint32_t reserved;             /* 76 */
 } tilery_gpu_context;
 
 #ifdef __cplusplus

@@ -71,6 +71,13 @@ struct alignas(64) TensorMap {
   uint64_t words[16];
 };
 
+/// The same moment on the clock that a device's kernels read and on the host's (base/clock.h).
+struct ClockReading {
+  int64_t deviceNs = 0, hostNs = 0;
+  /// The host's time may be off by so much; -1: nothing was read.
+  int64_t errorNs = -1;
+};
+
 class Driver {
 public:
   virtual ~Driver() = default;
@@ -144,6 +151,9 @@ public:
   virtual void waitFor(Event event, int device, Stream stream) = 0;
   /// Both must be done.
   virtual double milliseconds(Event begin, Event end) = 0;
+
+  /// Of a device that loads code and is free to run a small kernel; nothing is read when it is not.
+  virtual ClockReading readClock(int device);
 
   /// Runs all instances of `num_programs`, x fastest; returns when they have finished.
   virtual void run(const GridRun &grid);

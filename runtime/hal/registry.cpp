@@ -113,6 +113,7 @@ LoadedKernel *Driver::load(int, std::string_view, const std::string &, const Ker
 void Driver::unload(LoadedKernel *) {}
 int64_t Driver::residentInstances(const LoadedKernel &) { refuse("load code"); }
 void Driver::launch(const DeviceLaunch &) { refuse("launch loaded code"); }
+ClockReading Driver::readClock(int) { refuse("launch loaded code"); }
 std::string Driver::encodeTensorMap(const TensorMapShape &, TensorMap &) {
   return "the device has no bulk tensor copies";
 }

@@ -103,7 +103,9 @@ void traceTransfer(Instance &self, TraceKind kind, const char *name, int32_t pee
   Trace &trace = self.launch->world->trace;
   int64_t endNs = nowNs();
   int peerSeat = self.launch->world->seat(peer);
-  trace.record({kind, self.row, trace.intern(name), peerSeat, beginNs, endNs, amount});
+  TraceEvent event{kind, self.row, trace.intern(name), peerSeat, beginNs, endNs, amount};
+  event.kernel = self.launch->traceName;
+  trace.record(event);
   trace.summary.transferNs += endNs - beginNs;
   trace.summary.notifies += kind == TraceKind::Notify;
   trace.summary.putBytes += kind == TraceKind::Put ? amount : 0;

@@ -3,6 +3,7 @@
 // Loads kernels on devices and makes the contexts that their launches pass.
 #include "runtime/launch/device_kernel.h"
 
+#include "runtime/launch/report.h"
 #include "runtime/world/world.h"
 
 #include <cstring>
@@ -167,6 +168,13 @@ void prepareLaunches(hal::DeviceRef where) {
   prepareRecords(where);
 }
 
+static TracedKernel tracedKernel(const KernelImage &image, const World &world) {
+  TracedKernel traced{image.name, {}, world.seats()};
+  for (const SourceSite &site : image.sites)
+    traced.places.push_back({placeText(site), signalText(site)});
+  return traced;
+}
+
 void DeviceKernel::makeContext(Binding &binding, World *world) {
   hal::Driver &driver = *where.driver;
   ContextImage packed(world);
@@ -181,6 +189,11 @@ void DeviceKernel::makeContext(Binding &binding, World *world) {
   context.failure = binding.record ? binding.record->failure : nullptr;
   context.timeout_ns = uint64_t(binding.timeoutSeconds * 1e9);
   context.barrier_epochs = world ? world->deviceBarrierCells() : nullptr;
+  if (code.timeline && world) {
+    DeviceTimeline &timeline = world->share->timelines.of(where);
+    context.trace = timeline.ring();
+    context.trace_kernel = timeline.add(tracedKernel(image, *world));
+  }
   if (binding.scratchBytes > 0)
     context.scratch = driver.allocate(size_t(binding.scratchBytes), where.device);
   packed.put(0, &context, sizeof context);

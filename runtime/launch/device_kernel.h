@@ -24,6 +24,8 @@ struct DeviceCode {
   std::vector<TensorMapPlan> maps;
   std::vector<std::string> messages;
   bool canFail = false;
+  /// Writes events (tilery_gpu_event).
+  bool timeline = false;
 };
 
 class DeviceKernel {

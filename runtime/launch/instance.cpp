@@ -15,6 +15,11 @@ const SourceSite *LaunchContext::site(int32_t index) const {
   return index >= 0 && size_t(index) < image.sites.size() ? &image.sites[size_t(index)] : nullptr;
 }
 
+uint32_t LaunchContext::tracePlace(int32_t index) const {
+  const SourceSite *where = site(index);
+  return where ? world->trace.intern(placeText(*where)) : 0;
+}
+
 void *Scratch::atLeast(int64_t bytes) {
   if (bytes <= capacity && memory)
     return memory;
@@ -96,8 +101,11 @@ void Instance::traceWait(int64_t beginNs) {
   int64_t endNs = nowNs();
   std::string name = waitsInBarrier ? "barrier" : launch->world->describeSignal(predicate.cells);
   trace.summary.waitNs += endNs - beginNs;
-  trace.record({TraceKind::Wait, row, trace.intern(name), -1, beginNs, endNs,
-                int64_t(predicate.value)});
+  TraceEvent event{TraceKind::Wait, row, trace.intern(name), -1, beginNs, endNs,
+                   int64_t(predicate.value)};
+  event.kernel = launch->traceName;
+  event.place = launch->tracePlace(waitSite);
+  trace.record(event);
 }
 
 void Instance::wait(const Predicate &wanted, int32_t site, bool barrier) {

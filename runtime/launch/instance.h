@@ -45,6 +45,8 @@ struct LaunchContext {
   int size() const { return world ? world->size() : 1; }
   /// Where `site` is, or null.
   const SourceSite *site(int32_t index) const;
+  /// The same in the timeline; 0 when it is not known.
+  uint32_t tracePlace(int32_t index) const;
 };
 
 /// Memory at least as large as asked, aligned to 64 bytes, kept for the next launch.

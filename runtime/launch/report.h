@@ -14,6 +14,12 @@ namespace tilery::rt {
 std::string locatedText(const std::string &message, const SourceSite *where,
                         const std::string &instance);
 
+/// "ring.py:12".
+std::string placeText(const SourceSite &site);
+/// What a wait or a notify at this place is about, in the words of the source: "ready + owner" of
+/// "dl.wait(ready + owner, waitValue=8)", "barrier_all" of "dl.barrier_all()".
+std::string signalText(const SourceSite &site);
+
 /// `access`: who accesses what, as in "tl.load reads argument 'x'".
 std::string outOfBoundsText(const std::string &access, int64_t index, int64_t count);
 

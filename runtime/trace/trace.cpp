@@ -46,6 +46,7 @@ static const char *category(TraceKind kind) {
   switch (kind) {
   case TraceKind::Launch: return "launch";
   case TraceKind::Instance: return "instance";
+  case TraceKind::Tile: return "tile";
   case TraceKind::Wait: return "wait";
   case TraceKind::Put: return "put";
   case TraceKind::Get: return "get";
@@ -54,22 +55,41 @@ static const char *category(TraceKind kind) {
   return "";
 }
 
-static std::string arguments(const TraceEvent &event) {
+static std::string details(const TraceEvent &event) {
   switch (event.kind) {
-  case TraceKind::Launch: return fmt::format(R"({{"instances":{}}})", event.amount);
-  case TraceKind::Instance: return fmt::format(R"({{"instance":{}}})", event.amount);
-  case TraceKind::Wait: return fmt::format(R"({{"expected":{}}})", event.amount);
-  case TraceKind::Notify:
-    return fmt::format(R"({{"value":{},"to":{}}})", event.amount, event.peer);
-  case TraceKind::Put: return fmt::format(R"({{"bytes":{},"to":{}}})", event.amount, event.peer);
-  case TraceKind::Get: return fmt::format(R"({{"bytes":{},"from":{}}})", event.amount, event.peer);
+  case TraceKind::Launch: return fmt::format(R"("instances":{})", event.amount);
+  case TraceKind::Instance:
+  case TraceKind::Tile: return fmt::format(R"("instance":{})", event.amount);
+  case TraceKind::Wait: return fmt::format(R"("expected":{})", event.amount);
+  case TraceKind::Notify: return fmt::format(R"("value":{},"to":{})", event.amount, event.peer);
+  case TraceKind::Put: return fmt::format(R"("bytes":{},"to":{})", event.amount, event.peer);
+  case TraceKind::Get: return fmt::format(R"("bytes":{},"from":{})", event.amount, event.peer);
   }
-  return "{}";
+  return "";
 }
 
-static std::string title(const TraceEvent &event, const std::string &name) {
+std::string Trace::arguments(const TraceEvent &event) const {
+  std::string text = details(event);
+  if (event.kernel)
+    text += fmt::format(R"(,"kernel":{})", quoteJson(names[event.kernel]));
+  if (event.place)
+    text += fmt::format(R"(,"at":{})", quoteJson(names[event.place]));
+  if (event.producer)
+    text += R"(,"copies":true)";
+  return text;
+}
+
+// The file without its folders.
+static std::string shortPlace(const std::string &place) {
+  return place.substr(place.find_last_of('/') + 1);
+}
+
+std::string Trace::title(const TraceEvent &event) const {
+  const std::string &name = names[event.name];
   switch (event.kind) {
-  case TraceKind::Wait: return "wait " + name;
+  case TraceKind::Wait:
+    return event.place ? fmt::format("wait {} ({})", name, shortPlace(names[event.place])) : "wait " + name;
+  case TraceKind::Tile: return "tile of " + name;
   case TraceKind::Notify: return "notify " + name;
   case TraceKind::Put: return fmt::format("put to {}", event.peer);
   case TraceKind::Get: return fmt::format("get from {}", event.peer);
@@ -85,22 +105,32 @@ static void appendMetadata(std::string &text, const char *what, int rank, uint32
                  what, rank, row, name);
 }
 
+std::string Trace::rowName(uint32_t row) const {
+  if (auto named = rowNames.find(row); named != rowNames.end())
+    return named->second;
+  return row == 0 ? "launches" : fmt::format("slot {}", row - 1);
+}
+
 std::string Trace::toJson(int rank) const {
   std::string text;
   std::set<uint32_t> rows = {0};
   for (const TraceEvent &event : ring)
     rows.insert(event.row);
   appendMetadata(text, "process_name", rank, 0, fmt::format("rank {}", rank));
+  if (!clock.empty())
+    fmt::format_to(std::back_inserter(text),
+                   R"({{"ph":"M","name":"process_labels","pid":{},"args":{{"labels":{}}}}},)"
+                   "\n",
+                   rank, quoteJson(clock));
   for (uint32_t row : rows)
-    appendMetadata(text, "thread_name", rank, row,
-                   row == 0 ? "launches" : fmt::format("slot {}", row - 1));
+    appendMetadata(text, "thread_name", rank, row, rowName(row));
   for (size_t i = 0; i < ring.size(); ++i) {
     const TraceEvent &event = ring[(next + i) % ring.size()];
     fmt::format_to(
         std::back_inserter(text),
-        R"({{"ph":"X","cat":"{}","name":{},"pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f},"args":{}}},)"
+        R"({{"ph":"X","cat":"{}","name":{},"pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f},"args":{{{}}}}},)"
         "\n",
-        category(event.kind), quoteJson(title(event, names[event.name])), rank, event.row,
+        category(event.kind), quoteJson(title(event)), rank, event.row,
         double(event.beginNs) / 1e3, double(event.endNs - event.beginNs) / 1e3, arguments(event));
   }
   text.resize(text.size() - 2);

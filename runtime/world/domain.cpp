@@ -8,6 +8,7 @@
 #include "runtime/base/log.h"
 #include "runtime/launch/device_failures.h"
 #include "runtime/launch/device_kernel.h"
+#include "runtime/trace/device_timeline.h"
 #include "runtime/world/placement.h"
 #include "runtime/world/seeded_scheduler.h"
 
@@ -93,6 +94,8 @@ std::vector<hal::DeviceRef> Domain::distinctDevices() const {
 void Domain::openDevices() {
   for (const hal::DeviceRef &each : distinctDevices()) {
     prepareLaunches(each);
+    if (!options.trace.empty())
+      prepareTimelines(each, int(std::count(devices.begin(), devices.end(), each)));
     if (size() > 1) {
       each.driver->holdMemory(each.device);
       held.push_back(each);

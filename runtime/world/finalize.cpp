@@ -48,10 +48,37 @@ void World::mergeTrace(const std::string &path) const {
   requireWritten(path, writeFile(path, wrapTrace(parts)));
 }
 
+void World::startTrace() {
+  trace.enable();
+  if (device().driver)
+    share->timelines.of(device());
+}
+
+void World::collectTrace() {
+  if (!trace.on() || domain->stuck)
+    return;
+  // Of ranks that share a device, others may wait for a launch that comes later.
+  if (device().driver && ranksOnDevice() > 1)
+    awaitLaunches();
+  else
+    share->timelines.synchronize();
+  share->timelines.collect(trace);
+}
+
+// Nothing keeps a rank from leaving, not even a device that has failed.
+void World::collectLastEvents() {
+  try {
+    collectTrace();
+  } catch (const Error &error) {
+    warn(fmt::format("the timeline of rank {} lacks what its kernels wrote: {}", self, error.message));
+  }
+}
+
 void World::writeTrace(const std::string &path) {
   if (!whole())
     raise(TILERY_LAUNCH_ERROR, "the timeline is that of the whole world; {} has none of its own",
           name());
+  collectTrace();
   int error = writeFile(partPath(path, self), trace.toJson(self));
   barrier();
   requireWritten(path, error);
@@ -99,6 +126,7 @@ void World::finalize() {
     return;
   }
   const std::string &path = domain->options.trace;
+  collectLastEvents();
   int error = path.empty() ? 0 : writeFile(partPath(path, self), trace.toJson(self));
   if (!domain->failed())
     awaitFinalize();

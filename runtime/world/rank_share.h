@@ -3,6 +3,7 @@
 // What the world of one rank and all its teams have in common.
 #pragma once
 
+#include "runtime/trace/device_timeline.h"
 #include "runtime/trace/trace.h"
 #include "runtime/world/domain.h"
 #include "runtime/world/fiber.h"
@@ -27,6 +28,8 @@ struct RankShare {
       : layout(options.heapBytes), trace(!options.trace.empty()) {}
   HeapLayout layout;
   Trace trace;
+  /// What kernels on devices add to it.
+  DeviceTimelines timelines;
   StackPool stacks;
   int teams = 0;
   bool finalized = false;

@@ -22,6 +22,8 @@ World::World(std::shared_ptr<Domain> shared, int rank)
   cell.pid.store(getpid());
   if (domain->onDevice()) // first of all objects, so that it lies at the heap's begin
     layout.add({0, size_t(size()) * sizeof(uint64_t), "barrier cells", number});
+  if (trace.on())
+    startTrace();
   cell.state.store(RankState::Live, std::memory_order_release);
 }
 

@@ -100,6 +100,10 @@ public:
   [[noreturn]] void failDeadlocked(const std::string &waits);
 
   std::string describeJson() const;
+  /// From now on; those of other ranks are not told.
+  void startTrace();
+  /// Waits for the launches so far, and takes what kernels wrote into the trace.
+  void collectTrace();
   /// Collective: merges all ranks' events into one file.
   void writeTrace(const std::string &path);
 
@@ -152,6 +156,7 @@ private:
   void checkRank(int rank) const;
   size_t checkedOffset(const void *pointer, size_t bytes, const char *what) const;
   void awaitFinalize();
+  void collectLastEvents();
   void mergeTrace(const std::string &path) const;
 
   const std::vector<int> members; // seats

@@ -105,6 +105,18 @@ Value NvidiaMachine::clock(OpBuilder &b, Location loc) const {
   return emitPtx(b, loc, "mov.u64 $0, %globaltimer;", "=l", {b.getI64Type()}, {}, true)[0];
 }
 
+Value NvidiaMachine::instance(OpBuilder &b, Location loc) const {
+  return emitPtx(b, loc,
+                 "{\n.reg .b32 n, i;\nmov.u32 $0, %ctaid.z;\n"
+                 "mov.u32 n, %nctaid.y;\nmov.u32 i, %ctaid.y;\nmad.lo.u32 $0, $0, n, i;\n"
+                 "mov.u32 n, %nctaid.x;\nmov.u32 i, %ctaid.x;\nmad.lo.u32 $0, $0, n, i;\n}",
+                 "=r", {b.getI32Type()}, {})[0];
+}
+
+Value NvidiaMachine::processor(OpBuilder &b, Location loc) const {
+  return emitPtx(b, loc, "mov.u32 $0, %smid;", "=r", {b.getI32Type()}, {})[0];
+}
+
 void NvidiaMachine::pause(OpBuilder &b, Location loc) const {
   emitPtx(b, loc, "nanosleep.u32 64;", "", {}, {}, true);
 }

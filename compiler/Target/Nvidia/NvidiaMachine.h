@@ -38,6 +38,8 @@ public:
   mlir::Value atomicUpdate(mlir::OpBuilder &b, mlir::Location loc, mlir::LLVM::AtomicBinOp operation,
                            mlir::Value address, mlir::Value value,
                            core::MemoryScope scope) const override;
+  mlir::Value instance(mlir::OpBuilder &b, mlir::Location loc) const override;
+  mlir::Value processor(mlir::OpBuilder &b, mlir::Location loc) const override;
   mlir::Value clock(mlir::OpBuilder &b, mlir::Location loc) const override;
   void pause(mlir::OpBuilder &b, mlir::Location loc) const override;
   void exit(mlir::OpBuilder &b, mlir::Location loc) const override;

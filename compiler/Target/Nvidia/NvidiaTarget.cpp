@@ -39,7 +39,8 @@ std::string NvidiaOptions::arch() const {
 std::string NvidiaTarget::description() const {
   return options.arch() + " ptx" + std::to_string(options.ptxVersion) + " warps" +
          std::to_string(options.numWarps) + " stages" + std::to_string(options.numStages) +
-         " registers" + std::to_string(options.maxRegisters) + (options.fpFusion ? "" : " nofma");
+         " registers" + std::to_string(options.maxRegisters) + (options.fpFusion ? "" : " nofma") +
+         (options.timeline ? " timeline" : "");
 }
 
 bool NvidiaTarget::hasRoles() const {
@@ -86,7 +87,7 @@ void NvidiaTarget::addTilePasses(mlir::OpPassManager &passes) const {
 }
 
 void NvidiaTarget::addFinalPasses(mlir::OpPassManager &passes) const {
-  passes.addPass(simt::createLowerTiles(machine, options.numWarps));
+  passes.addPass(simt::createLowerTiles(machine, options.numWarps, options.timeline));
   passes.addPass(mlir::createCSEPass());
   // Structured loops first: the conversions below do not look into regions.
   passes.addPass(mlir::createSCFToControlFlowPass());

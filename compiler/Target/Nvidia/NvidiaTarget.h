@@ -20,6 +20,7 @@ struct NvidiaOptions {
   unsigned mostStages = 16; ///< limits loops that say how many as well
   unsigned maxRegisters = 0; ///< a thread; 0: no limit
   bool fpFusion = true;
+  bool timeline = false; ///< kernels write events (gpu_abi.h)
   bool roles = true; ///< loops of products by producer and consumer warps, where they fit
 
   /// "sm_90a", "sm_80", ...; an error that names the known ones.

@@ -3,10 +3,14 @@
 // Loops and branches: a tile that they carry becomes one value a register.
 #include "compiler/Target/Simt/Lowering.h"
 
+#include "tilery/gpu_abi.h"
+
 namespace tilery::simt {
 
 LogicalResult Lowering::lowerFor(scf::ForOp op) {
   enterLoop(op.getRegion());
+  bool ofTiles = isTileLoop(op);
+  inTileLoop |= ofTiles;
   Elements inits = flattened(op.getInits());
   auto loop = scf::ForOp::create(b, loc, scalar(op.getLowerBound()), scalar(op.getUpperBound()),
                                  scalar(op.getStep()), inits);
@@ -17,6 +21,11 @@ LogicalResult Lowering::lowerFor(scf::ForOp op) {
     b.setInsertionPointToStart(loop.getBody());
     if (failed(lowerBlock(*op.getBody())))
       return failure();
+    if (ofTiles) {
+      loc = op.getLoc();
+      recordOnFirstThread({TILERY_GPU_EVENT_TILE, {}, {}, {}});
+      inTileLoop = false;
+    }
     if (!inits.empty() || loop.getBody()->empty() ||
         !loop.getBody()->back().hasTrait<OpTrait::IsTerminator>())
       scf::YieldOp::create(b, loc, flattened(op.getYieldedValues()));

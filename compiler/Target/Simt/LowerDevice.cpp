@@ -129,6 +129,7 @@ Value Lowering::pollSignals(const SignalCondition &condition, bool together) {
   }
   scf::YieldOp::create(b, loc, next.getResults());
   b.setInsertionPointAfter(loop);
+  recordWait(start, loop.getResult(2), condition.value, together);
   return loop.getResult(1);
 }
 
@@ -233,8 +234,10 @@ LogicalResult Lowering::lowerPut(device::PutOp op) {
   barrier();
   Value bytes = arith::MulIOp::create(b, loc, scalar(op.getCount()),
                                       i64(pointeeBytes(op.getSource().getType())));
+  Value begin = eventBegin();
   copyBytes(peerAddress(scalar(op.getDestination()), scalar(op.getRank())), scalar(op.getSource()),
             bytes);
+  recordOnFirstThread({TILERY_GPU_EVENT_PUT, begin, bytes, scalar(op.getRank())});
   unknownStores = true;
   if (op.getSignal())
     updateSignal(scalar(op.getSignal()), scalar(op.getRank()), scalar(op.getValue()), op.getUpdate(),
@@ -247,8 +250,10 @@ LogicalResult Lowering::lowerGet(device::GetOp op) {
   barrier();
   Value bytes = arith::MulIOp::create(b, loc, scalar(op.getCount()),
                                       i64(pointeeBytes(op.getDestination().getType())));
+  Value begin = eventBegin();
   copyBytes(scalar(op.getDestination()), peerAddress(scalar(op.getSource()), scalar(op.getRank())),
             bytes);
+  recordOnFirstThread({TILERY_GPU_EVENT_GET, begin, bytes, scalar(op.getRank())});
   unknownStores = true;
   return success();
 }
@@ -309,6 +314,8 @@ LogicalResult Lowering::lowerDevice(Operation *op) {
         checkRank(scalar(notify.getRank()));
         updateSignal(scalar(notify.getSignal()), scalar(notify.getRank()),
                      scalar(notify.getValue()), notify.getUpdate(), notify.getScope());
+        recordOnFirstThread({TILERY_GPU_EVENT_NOTIFY, {}, scalar(notify.getValue()),
+                             scalar(notify.getRank())});
         return success();
       })
       .Case([&](device::WaitOp wait) {

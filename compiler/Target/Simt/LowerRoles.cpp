@@ -216,6 +216,7 @@ LogicalResult Lowering::lowerRoles(RolesOp op) {
     b.setInsertionPointToStart(only.thenBlock());
     startRings(true);
     inProducer = true;
+    beginProducerEvents(op.getProducer());
     if (failed(lowerBlock(op.getProducer().front())))
       return failure();
     inProducer = false;

@@ -16,8 +16,8 @@ static constexpr llvm::StringLiteral sharedName = "tilery_shared";
 static constexpr llvm::StringLiteral tensorMapsAttr = "simt.tensor_maps";
 static constexpr unsigned globalSpace = 1, sharedSpace = 3;
 
-Lowering::Lowering(func::FuncOp kernel, const Machine &machine, unsigned numWarps)
-    : kernel(kernel), machine(machine), numWarps(numWarps), b(kernel.getContext()),
+Lowering::Lowering(func::FuncOp kernel, const Machine &machine, unsigned numWarps, bool timeline)
+    : kernel(kernel), machine(machine), numWarps(numWarps), timeline(timeline), b(kernel.getContext()),
       loc(kernel.getLoc()) {}
 
 //===-- Types and values ------------------------------------------------------------------------===//
@@ -220,8 +220,10 @@ LogicalResult Lowering::run() {
   sharedBase = LLVM::AddressOfOp::create(b, loc, pointerType(sharedSpace), sharedName);
   allocateRings();
   defineArguments();
+  beginInstanceEvent();
   if (failed(lowerBlock(kernel.getBody().front())))
     return failure();
+  endInstanceEvent();
   LLVM::ReturnOp::create(b, kernel.getLoc(), ValueRange());
   describe();
   kernel.erase();
@@ -341,7 +343,7 @@ struct LowerTiles : impl::LowerTilesBase<LowerTiles> {
 
   void runOnOperation() override {
     for (auto kernel : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>()))
-      if (failed(Lowering(kernel, *machine, numWarps).run()))
+      if (failed(Lowering(kernel, *machine, numWarps, timeline).run()))
         return signalPassFailure();
   }
 
@@ -349,9 +351,10 @@ struct LowerTiles : impl::LowerTilesBase<LowerTiles> {
 };
 } // namespace
 
-std::unique_ptr<Pass> createLowerTiles(const Machine &machine, unsigned numWarps) {
+std::unique_ptr<Pass> createLowerTiles(const Machine &machine, unsigned numWarps, bool timeline) {
   LowerTilesOptions options;
   options.numWarps = numWarps;
+  options.timeline = timeline;
   auto pass = std::make_unique<LowerTiles>(options);
   pass->machine = &machine;
   return pass;

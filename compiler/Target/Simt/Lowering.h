@@ -34,7 +34,7 @@ struct SharedTile {
 
 class Lowering {
 public:
-  Lowering(func::FuncOp kernel, const Machine &machine, unsigned numWarps);
+  Lowering(func::FuncOp kernel, const Machine &machine, unsigned numWarps, bool timeline);
 
   /// Replaces the kernel by an LLVM function of the same name.
   LogicalResult run();
@@ -242,6 +242,25 @@ private:
   void copyBytes(Value destination, Value source, Value bytes);
   void barrierAll();
   Value rankAlong(int32_t axis, bool extent);
+
+  //===-- Timeline (LowerTimeline.cpp) ------------------------------------------------------------------------------------===//
+  // Nothing of this emits anything unless the kernel is compiled with a timeline.
+  struct Event {
+    int32_t kind; ///< tilery_gpu_event_kind
+    Value begin, amount, peer; ///< i64, i64, i32; may be null
+  };
+  void beginInstanceEvent();
+  void endInstanceEvent();
+  void beginProducerEvents(Region &producer);
+  Value eventBegin(); ///< now; null without a timeline
+  /// For a single thread of each role, the one that took a ticket at its begin.
+  void recordEvent(const Event &event);
+  void recordOnFirstThread(const Event &event);
+  void recordWait(Value begin, Value tries, Value value, bool together);
+  bool isTileLoop(scf::ForOp loop);
+  void takeTicket();
+  Value eventVariable(Type type);
+
   LogicalResult lowerAssert(core::AssertOp op);
   LogicalResult lowerCheckBounds(core::CheckBoundsOp op);
   LogicalResult lowerPrint(core::PrintOp op);
@@ -273,6 +292,7 @@ private:
   LLVM::LLVMFuncOp function;
   const Machine &machine;
   unsigned numWarps;
+  bool timeline;
   OpBuilder b;
   Location loc; ///< of the current source operation
   AxisAnalysis axes;
@@ -287,6 +307,8 @@ private:
   unsigned meetingThreads = 0; ///< at barriers; 0: all of the block
   unsigned extraWarps = 0;
   bool inProducer = false;
+  bool inTileLoop = false;
+  Value eventTicket, instanceBegin; ///< addresses of variables
   Value brokenAddress; ///< of what is not 0 when this instance or another has failed; null if none can
   bool sharedBusy = false;      ///< threads may still read scratch memory
   /// Accesses of global memory since the last barrier.

@@ -70,6 +70,11 @@ public:
   virtual mlir::Value atomicUpdate(mlir::OpBuilder &b, mlir::Location loc,
                                    mlir::LLVM::AtomicBinOp operation, mlir::Value address,
                                    mlir::Value value, core::MemoryScope scope) const = 0;
+  // For rare use: read where they stand, so that no register holds them elsewhere.
+  /// Number of the program instance, x fastest.
+  virtual mlir::Value instance(mlir::OpBuilder &b, mlir::Location loc) const = 0;
+  /// Number of the multiprocessor that runs this thread.
+  virtual mlir::Value processor(mlir::OpBuilder &b, mlir::Location loc) const = 0;
   /// Nanoseconds, i64.
   virtual mlir::Value clock(mlir::OpBuilder &b, mlir::Location loc) const = 0;
   /// Lets others run for a fraction of a microsecond.

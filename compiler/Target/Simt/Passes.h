@@ -21,6 +21,7 @@ std::unique_ptr<mlir::Pass> createAssignLayouts(const Machine &machine, unsigned
 std::unique_ptr<mlir::Pass> createPipelineLoads(const Machine &machine, unsigned numStages,
                                                 unsigned mostStages);
 std::unique_ptr<mlir::Pass> createStoreRows(const Machine &machine, unsigned numWarps);
-std::unique_ptr<mlir::Pass> createLowerTiles(const Machine &machine, unsigned numWarps);
+std::unique_ptr<mlir::Pass> createLowerTiles(const Machine &machine, unsigned numWarps,
+                                             bool timeline = false);
 
 } // namespace tilery::simt

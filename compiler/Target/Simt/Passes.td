@@ -134,7 +134,8 @@ def LowerTiles : Pass<"tilery-simt-lower-tiles", "::mlir::ModuleOp"> {
     ```
     Refuses tiles that need more shared memory than the machine has.
   }];
-  let options = [Option<"numWarps", "num-warps", "unsigned", "4", "warps of a program instance">];
+  let options = [Option<"numWarps", "num-warps", "unsigned", "4", "warps of a program instance">,
+                 Option<"timeline", "timeline", "bool", "false", "write events (gpu_abi.h)">];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect", "::mlir::scf::SCFDialect",
                            "::mlir::math::MathDialect"];
 }

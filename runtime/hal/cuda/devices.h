@@ -146,6 +146,7 @@ public:
   void record(Event event, int device, Stream stream) override;
   void waitFor(Event event, int device, Stream stream) override;
   double milliseconds(Event begin, Event end) override;
+  ClockReading readClock(int device) override;
 
   LoadedKernel *load(int device, std::string_view code, const std::string &name,
                      const KernelShape &shape) override;

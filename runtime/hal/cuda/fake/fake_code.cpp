@@ -4,8 +4,10 @@
 #include "runtime/hal/cuda/fake/fake_state.h"
 #include "tilery/gpu_abi.h"
 
+#include <chrono>
 #include <cstring>
 #include <regex>
+#include <thread>
 
 using namespace fake;
 
@@ -88,10 +90,27 @@ static void fail(void **parameters, size_t last, uint32_t kind) {
   *context->failure = {1, kind, 0, 0, {3, 0, 0}, context->rank, 0x1000, 8, 7, 0, 0};
 }
 
+// The clock's kernel runs beside its caller: it answers each request with the host's time, in which
+// the device's is 5 s ahead.
+static void answerClock(uint64_t *cell, uint64_t first, uint64_t end) {
+  auto now = [] { return std::chrono::steady_clock::now().time_since_epoch(); };
+  auto last = now() + std::chrono::seconds(1);
+  while (first < end && now() < last) {
+    if (__atomic_load_n(cell, __ATOMIC_ACQUIRE) < first)
+      continue;
+    cell[1] = uint64_t(std::chrono::nanoseconds(now() + std::chrono::seconds(5)).count());
+    __atomic_store_n(cell + 2, first++, __ATOMIC_RELEASE);
+  }
+}
+
 static void runKnown(const Function &function, const LaunchConfig &config, void **parameters) {
   size_t last = function.parameterBytes.size() - 1;
   if (function.name == "cts_count")
     count(config, parameters);
+  else if (function.name == "tilery_clock" && !lacks("clock"))
+    std::thread(answerClock, *static_cast<uint64_t **>(parameters[0]),
+                *static_cast<uint64_t *>(parameters[1]), *static_cast<uint64_t *>(parameters[2]))
+        .detach();
   else if (function.name == "fails_assertion")
     fail(parameters, last, TILERY_GPU_ASSERTION);
   else if (function.name == "fails_bounds")

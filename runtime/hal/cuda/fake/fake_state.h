@@ -53,7 +53,7 @@ State &state();
 int called(const char *symbol);
 /// The machine's numbers of the devices that this process sees (CUDA_VISIBLE_DEVICES).
 const std::vector<int> &visibleDevices();
-/// FAKE_CUDA_LACKS names it: "vmm", "peers", "atomics".
+/// FAKE_CUDA_LACKS names it: "vmm", "peers", "atomics", "clock".
 bool lacks(const char *feature);
 inline Handle &currentContext() {
   static thread_local Handle context = nullptr;
