@@ -21,7 +21,8 @@ std::vector<tilery_gpu_event> writtenEvents(std::span<const tilery_gpu_event> ri
   uint64_t oldest = next > ring.size() ? next - ring.size() : 0;
   std::vector<tilery_gpu_event> events;
   for (uint64_t ticket = std::max(first, oldest); ticket < next; ++ticket)
-    if (const tilery_gpu_event &event = ring[ticket % ring.size()]; event.stamp == uint32_t(ticket + 1))
+    if (const tilery_gpu_event &event = ring[ticket % ring.size()];
+        event.stamp == uint32_t(ticket + 1))
       events.push_back(event);
   std::sort(events.begin(), events.end(), endsBefore);
   return events;
@@ -71,7 +72,8 @@ class Lanes {
 public:
   uint32_t take(const Run &run) {
     std::vector<uint64_t> &busy = busyUntil[run.back().processor];
-    auto free = std::find_if(busy.begin(), busy.end(), [&](uint64_t until) { return until <= beginOf(run); });
+    auto free = std::find_if(busy.begin(), busy.end(),
+                             [&](uint64_t until) { return until <= beginOf(run); });
     if (free == busy.end())
       free = busy.insert(busy.end(), 0);
     *free = run.back().end_ns;
@@ -123,7 +125,8 @@ uint64_t exposedTime(const std::vector<Run> &runs) {
       changes.push_back({event.end_ns, -whole, -!whole});
     }
   }
-  std::sort(changes.begin(), changes.end(), [](const Change &a, const Change &b) { return a.at < b.at; });
+  std::sort(changes.begin(), changes.end(),
+            [](const Change &a, const Change &b) { return a.at < b.at; });
   uint64_t exposed = 0, before = 0;
   int instances = 0, waiting = 0;
   for (const Change &change : changes) {

@@ -13,7 +13,8 @@
 
 namespace tilery::rt {
 
-//===-- Rings ------------------------------------------------------------------------------------------===//
+//===-- Rings
+//------------------------------------------------------------------------------------------===//
 
 namespace {
 /// What timelines of a device are made of. Rings of worlds that have gone serve those that come.
@@ -27,8 +28,8 @@ public:
     shelf.clean.insert(shelf.clean.end(), shelf.used.begin(), shelf.used.end());
     shelf.used.clear();
     while (shelf.clean.size() < size_t(count))
-      shelf.clean.push_back(
-          static_cast<tilery_gpu_trace *>(where.driver->allocate(sizeof(tilery_gpu_trace), where.device)));
+      shelf.clean.push_back(static_cast<tilery_gpu_trace *>(
+          where.driver->allocate(sizeof(tilery_gpu_trace), where.device)));
     shelf.reading = where.driver->readClock(where.device);
     if (shelf.reading.errorNs < 0)
       raise(TILERY_LAUNCH_ERROR,
@@ -90,7 +91,8 @@ uint32_t DeviceTimeline::add(TracedKernel kernel) {
   return uint32_t(kernels.size() - 1);
 }
 
-//===-- To the host's timeline ------------------------------------------------------------------------------===//
+//===-- To the host's timeline
+//------------------------------------------------------------------------------===//
 
 // Between the readings at both ends, since the clocks do not run equally fast.
 int64_t DeviceTimeline::onHost(uint64_t deviceNs) const {
@@ -102,19 +104,27 @@ int64_t DeviceTimeline::onHost(uint64_t deviceNs) const {
 
 static TraceKind kindOf(uint8_t kind) {
   switch (kind) {
-  case TILERY_GPU_EVENT_TILE: return TraceKind::Tile;
-  case TILERY_GPU_EVENT_WAIT: return TraceKind::Wait;
-  case TILERY_GPU_EVENT_PUT: return TraceKind::Put;
-  case TILERY_GPU_EVENT_GET: return TraceKind::Get;
-  case TILERY_GPU_EVENT_NOTIFY: return TraceKind::Notify;
-  default: return TraceKind::Instance;
+  case TILERY_GPU_EVENT_TILE:
+    return TraceKind::Tile;
+  case TILERY_GPU_EVENT_WAIT:
+    return TraceKind::Wait;
+  case TILERY_GPU_EVENT_PUT:
+    return TraceKind::Put;
+  case TILERY_GPU_EVENT_GET:
+    return TraceKind::Get;
+  case TILERY_GPU_EVENT_NOTIFY:
+    return TraceKind::Notify;
+  default:
+    return TraceKind::Instance;
   }
 }
 
-// Behind the rows of the host, in the order of multiprocessors; producers beside whom they copy for.
+// Behind the rows of the host, in the order of multiprocessors; producers beside whom they copy
+// for.
 static uint32_t rowOf(Trace &trace, hal::DeviceRef where, const DeviceSpan &span) {
   const tilery_gpu_event &event = span.event;
-  std::string name = fmt::format("{}:{} SM {}", where.driver->name(), where.device, event.processor);
+  std::string name =
+      fmt::format("{}:{} SM {}", where.driver->name(), where.device, event.processor);
   if (span.lane > 0)
     name += fmt::format(" ({})", span.lane + 1);
   uint32_t row = uint32_t(where.device + 1) << 20 | uint32_t(event.processor) << 7 |
@@ -134,10 +144,17 @@ static void addToSummary(TraceSummary &sum, const TraceEvent &event) {
     sum.waitNs += event.producer ? 0 : ns;
     sum.computeNs -= event.producer ? 0 : ns;
     break;
-  case TraceKind::Put: sum.putBytes += event.amount; break;
-  case TraceKind::Get: sum.getBytes += event.amount; break;
-  case TraceKind::Notify: ++sum.notifies; break;
-  default: break;
+  case TraceKind::Put:
+    sum.putBytes += event.amount;
+    break;
+  case TraceKind::Get:
+    sum.getBytes += event.amount;
+    break;
+  case TraceKind::Notify:
+    ++sum.notifies;
+    break;
+  default:
+    break;
   }
   if (event.kind == TraceKind::Put || event.kind == TraceKind::Get) {
     sum.transferNs += ns;
@@ -204,7 +221,8 @@ void DeviceTimeline::collect(Trace &trace) {
                               double(std::max(first.errorNs, last.errorNs)) * 1e-3));
 }
 
-//===-- Of one rank --------------------------------------------------------------------------------------------===//
+//===-- Of one rank
+//--------------------------------------------------------------------------------------------===//
 
 DeviceTimeline &DeviceTimelines::of(hal::DeviceRef where) {
   std::lock_guard lock(mutex);

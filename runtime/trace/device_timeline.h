@@ -30,7 +30,8 @@ struct TracedKernel {
 /// device for anything. A LaunchError when its clock cannot be read.
 void prepareTimelines(hal::DeviceRef where, int count);
 
-/// One rank's events on one device. Its ring outlives it: a recorded graph may run kernels at any time.
+/// One rank's events on one device. Its ring outlives it: a recorded graph may run kernels at any
+/// time.
 class DeviceTimeline {
 public:
   explicit DeviceTimeline(hal::DeviceRef where);
@@ -41,8 +42,8 @@ public:
   tilery_gpu_trace *ring() const { return events; }
   /// The number of the kernel in events.
   uint32_t add(TracedKernel kernel);
-  /// Moves what was written since the last time to the rank's timeline, on the host's clock. Kernels of
-  /// interest must have ended.
+  /// Moves what was written since the last time to the rank's timeline, on the host's clock.
+  /// Kernels of interest must have ended.
   void collect(Trace &trace);
 
   const hal::DeviceRef where;

@@ -13,12 +13,21 @@ struct CompileRequest {
   std::vector<std::string> options; // name=value
 };
 
+struct ProfileRequest {
+  int ranks = 1, top = 20;
+  bool json = false;
+  std::string output; // where the timeline of a program is kept
+};
+
 int compileCommand(const CompileRequest &request);
 int doctorCommand(bool json);
 int cacheCommand(bool clear);
 int opsCommand(bool json);
 /// Times the operators on this machine; prints a table, writes JSON when `output` is not empty.
 int benchCommand(const std::string &output);
+
+/// `words`: a timeline, or a program to run with its arguments.
+int profileCommand(const ProfileRequest &request, const std::vector<std::string> &words);
 
 /// Prints "tilery: <kind>: <message>" for the last failure; returns 1.
 int reportFailure(int status);

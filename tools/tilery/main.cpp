@@ -23,6 +23,20 @@ static void addRun(CLI::App &app, tools::RunOptions &options) {
   run->footer("Example: tilery run -n 4 python train.py --steps 10");
 }
 
+static void addProfile(CLI::App &app, cli::ProfileRequest &request) {
+  CLI::App *profile = app.add_subcommand(
+      "profile", "where kernels waited: from a timeline, or of a program while it runs");
+  profile->add_option("--top", request.top, "lines of the table; default: 20")
+      ->check(CLI::Range(1, 1 << 20));
+  profile->add_flag("--json", request.json, "print JSON");
+  profile->add_option("-n,--ranks", request.ranks, "processes to start, as by tilery run")
+      ->check(CLI::Range(1, 4096));
+  profile->add_option("-o,--output", request.output, "keep the timeline in this file");
+  profile->prefix_command();
+  profile->footer("Examples: tilery profile --top 10 timeline.json\n"
+                  "          tilery profile -n 2 python train.py");
+}
+
 static void addCompile(CLI::App &app, cli::CompileRequest &request) {
   CLI::App *compile = app.add_subcommand("compile", "compile a kernel without running it");
   compile->add_option("file", request.file, "a Python file with the kernel")->required();
@@ -51,14 +65,18 @@ static bool refuseUnknown(const CLI::App &app, int argc, char **argv) {
   return true;
 }
 
-/// The arguments without the `--` that may stand between the options of `run` and its program: a
+/// The arguments without the `--` that may stand between the options of a command and a program: a
 /// CLI11 subcommand that keeps what follows as it is does not take one.
-static std::vector<char *> withoutSeparator(const CLI::App &run, int argc, char **argv) {
+static std::vector<char *> withoutSeparator(const CLI::App &app, int argc, char **argv) {
   std::vector<char *> words(argv, argv + argc);
-  if (argc < 2 || words[1] != run.get_name())
+  const CLI::App *command = nullptr;
+  for (const CLI::App *known : app.get_subcommands(nullptr))
+    if (argc > 1 && known->get_name() == words[1])
+      command = known;
+  if (!command || !command->get_prefix_command())
     return words;
   for (size_t i = 2; i < words.size() && words[i][0] == '-'; ++i) {
-    const CLI::Option *option = run.get_option_no_throw(words[i]);
+    const CLI::Option *option = command->get_option_no_throw(words[i]);
     if (std::string_view(words[i]) == "--") {
       words.erase(words.begin() + ptrdiff_t(i));
       break;
@@ -75,9 +93,11 @@ int main(int argc, char **argv) {
   app.require_subcommand(1);
   tools::RunOptions runOptions;
   cli::CompileRequest compileRequest;
+  cli::ProfileRequest profileRequest;
   bool json = false, clear = false;
   std::string benchOutput;
   addRun(app, runOptions);
+  addProfile(app, profileRequest);
   addCompile(app, compileRequest);
   app.add_subcommand("doctor", "what was found on this machine, what was not and why")
       ->add_flag("--json", json, "print JSON");
@@ -89,13 +109,19 @@ int main(int argc, char **argv) {
   constexpr int UsageError = 2;
   if (refuseUnknown(app, argc, argv))
     return UsageError;
-  std::vector<char *> words = withoutSeparator(*app.get_subcommand("run"), argc, argv);
+  std::vector<char *> words = withoutSeparator(app, argc, argv);
   CLI11_PARSE(app, int(words.size()), words.data());
   if (app.got_subcommand("run")) {
     std::vector<std::string> command = app.get_subcommand("run")->remaining();
     if (command.empty())
       return app.exit(CLI::RequiredError("the program to run"));
     return tools::runCommand(runOptions, command);
+  }
+  if (app.got_subcommand("profile")) {
+    std::vector<std::string> words = app.get_subcommand("profile")->remaining();
+    if (words.empty())
+      return app.exit(CLI::RequiredError("a timeline, or the program to run"));
+    return cli::profileCommand(profileRequest, words);
   }
   if (app.got_subcommand("compile"))
     return cli::compileCommand(compileRequest);

@@ -3,9 +3,10 @@
 // Events of the timeline (tilery_gpu_event): one thread of each role writes them to a ring in the
 // device's memory.
 //
-// A place in the ring is a ticket, taken from a counter that all instances share. Its answer takes most of a
-// microsecond, so that a thread always holds the ticket of its next event and asks for another one when
-// it has used it: nothing waits for the answer, as threads wait only where they use what they loaded.
+// A place in the ring is a ticket, taken from a counter that all instances share. Its answer takes
+// most of a microsecond, so that a thread always holds the ticket of its next event and asks for
+// another one when it has used it: nothing waits for the answer, as threads wait only where they
+// use what they loaded.
 #include "compiler/Target/Simt/Lowering.h"
 
 #include "tilery/gpu_abi.h"
@@ -18,7 +19,8 @@ namespace tilery::simt {
 static_assert(llvm::isPowerOf2_64(TILERY_GPU_TRACE_EVENTS));
 static_assert(sizeof(tilery_gpu_event) == 48 && offsetof(tilery_gpu_trace, events) == 64);
 
-//===-- Tickets and variables ---------------------------------------------------------------------------===//
+//===-- Tickets and variables
+//---------------------------------------------------------------------------===//
 
 // In memory that LLVM turns into a register, as positions in rings are.
 Value Lowering::eventVariable(Type type) {
@@ -30,9 +32,10 @@ Value Lowering::eventVariable(Type type) {
 void Lowering::takeTicket() {
   Value ring = loadContext(offsetof(tilery_gpu_context, trace), pointerType(1));
   Value next = byteOffset(ring, i64(offsetof(tilery_gpu_trace, next)));
-  Value ticket = machine.atomicUpdate(b, loc, LLVM::AtomicBinOp::add, next, i64(1),
-                                      core::MemoryScope::Device);
-  LLVM::StoreOp::create(b, loc, arith::TruncIOp::create(b, loc, b.getI32Type(), ticket), eventTicket);
+  Value ticket =
+      machine.atomicUpdate(b, loc, LLVM::AtomicBinOp::add, next, i64(1), core::MemoryScope::Device);
+  LLVM::StoreOp::create(b, loc, arith::TruncIOp::create(b, loc, b.getI32Type(), ticket),
+                        eventTicket);
 }
 
 void Lowering::beginInstanceEvent() {
@@ -62,10 +65,12 @@ void Lowering::beginProducerEvents(Region &producer) {
   producer.walk([&](Operation *op) { waits |= isa<device::DeviceDialect>(op->getDialect()); });
   if (!timeline || !waits)
     return;
-  emitIf(arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, lane(), i32(0)), [&] { takeTicket(); });
+  emitIf(arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, lane(), i32(0)),
+         [&] { takeTicket(); });
 }
 
-//===-- Events -----------------------------------------------------------------------------------------------===//
+//===-- Events
+//-----------------------------------------------------------------------------------------------===//
 
 Value Lowering::eventBegin() { return timeline ? machine.clock(b, loc) : Value(); }
 
@@ -91,7 +96,9 @@ void Lowering::recordEvent(const Event &event) {
   Value begin = event.begin ? event.begin : event.kind == TILERY_GPU_EVENT_TILE ? i64(0) : now;
   store(offsetof(tilery_gpu_event, begin_ns), {begin, now});
   Value amount = event.amount ? event.amount : i64(0);
-  auto half = [&](Value word) -> Value { return arith::TruncIOp::create(b, loc, b.getI32Type(), word); };
+  auto half = [&](Value word) -> Value {
+    return arith::TruncIOp::create(b, loc, b.getI32Type(), word);
+  };
   store(offsetof(tilery_gpu_event, instance),
         {machine.instance(b, loc), event.peer ? event.peer : i32(-1), half(amount),
          half(arith::ShRUIOp::create(b, loc, amount, i64(32)))});
@@ -115,7 +122,8 @@ void Lowering::recordWait(Value begin, Value tries, Value value, bool together) 
   emitIf(waited, [&] { recordEvent({TILERY_GPU_EVENT_WAIT, begin, value, {}}); });
 }
 
-//===-- Tiles ------------------------------------------------------------------------------------------------===//
+//===-- Tiles
+//------------------------------------------------------------------------------------------------===//
 
 // The outermost loop around products or waits that leaves something behind: each iteration makes a
 // tile of the result.

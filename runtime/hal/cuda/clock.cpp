@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
-// A device's clock beside the host's: a kernel answers requests of the host with the time that it reads,
-// so that each answer was read between the host's times around it.
+// A device's clock beside the host's: a kernel answers requests of the host with the time that it
+// reads, so that each answer was read between the host's times around it.
 #include "runtime/hal/cuda/devices.h"
 
 #include "runtime/base/clock.h"
@@ -66,7 +66,8 @@ static bool ask(ClockCell &cell, uint64_t number, ClockReading &best, int64_t un
       return false;
   int64_t after = nowNs(), error = (after - before + 1) / 2;
   if (best.errorNs < 0 || error < best.errorNs)
-    best = {int64_t(__atomic_load_n(&cell.time, __ATOMIC_RELAXED)), before + (after - before) / 2, error};
+    best = {int64_t(__atomic_load_n(&cell.time, __ATOMIC_RELAXED)), before + (after - before) / 2,
+            error};
   return true;
 }
 
