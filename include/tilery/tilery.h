@@ -156,7 +156,8 @@ TILERY_API tilery_status tilery_world_trace_write(tilery_world *world, const cha
 /* This rank's sums over all launches, as JSON: {"rank","enabled","launches","instances",
  * "launch_ns","compute_ns","transfer_ns","wait_ns","exposed_wait_ns","put_bytes","get_bytes",
  * "notifies","dropped_events"}. wait_ns adds up all program instances; exposed_wait_ns is the
- * part of launch_ns in which none of this rank's instances ran. */
+ * part of launch_ns in which none of this rank's instances ran, on devices in which all of them waited.
+ * Waits for the rank's launches on devices. */
 TILERY_API const char *tilery_world_trace_summary(tilery_world *world);
 
 /* ---- Symmetric memory ---------------------------------------------------------

@@ -11,7 +11,7 @@ import pytest
 from backends import require_device, require_library
 from kernel_text import make
 from test_devices import fake
-from test_ptx import assemble, ptx_of
+from test_ptx import OPERATORS, ROOT, assemble, ptx_of
 
 import tilery as ty
 
@@ -159,6 +159,15 @@ def test_each_wait_is_recorded_where_it_is(tmp_path, monkeypatch):
         monkeypatch.setenv("TILERY_TRACE", path)
         counts.append(ptx_of(file, "meet", signature, "sm_90a").count("%smid"))
     assert counts == [0, 5]  # put, notify, wait, barrier, instance
+
+
+def test_producers_tell_of_their_waits(tmp_path, monkeypatch):
+    folder, function, signature, options, _ = next(row for row in OPERATORS if row[0] == "ag_gemm")
+    monkeypatch.setenv("TILERY_TRACE", str(tmp_path / "t.json"))
+    ptx = ptx_of(ROOT / f"ops/{folder}/{folder}.py", function, signature, "sm_90a", **options)
+    wait = 3 << 16  # the kind of event beside the multiprocessor's number
+    for role in (0, 1 << 24):
+        assert re.search(rf"or\.b32\s+\S+\s+\S+\s+{wait | role};", ptx)
 
 
 # --- without a GPU --------------------------------------------------------------------------------

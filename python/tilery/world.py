@@ -427,8 +427,8 @@ def trace_summary() -> dict:
     """Where this rank's time went since its timeline is recorded (option `trace`).
 
     Keys: rank, enabled, launches, instances, launch_ns, compute_ns, transfer_ns, wait_ns (of all
-    program instances together), exposed_wait_ns (when none of them ran), put_bytes, get_bytes,
-    notifies, dropped_events.
+    program instances together), exposed_wait_ns (when none of them ran, on devices when all of them
+    waited), put_bytes, get_bytes, notifies, dropped_events. Waits for the rank's launches on devices.
     """
     world = current()
     if world.kind != "native":

@@ -34,4 +34,11 @@ struct ExportedMemory {
   unsigned char key[64] = {};
 };
 
+/// The same moment on the clock that a device's kernels read and on the host's (base/clock.h).
+struct ClockReading {
+  int64_t deviceNs = 0, hostNs = 0;
+  /// The host's time may be off by so much; -1: nothing was read.
+  int64_t errorNs = -1;
+};
+
 } // namespace tilery::rt::hal

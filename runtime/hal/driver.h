@@ -71,13 +71,6 @@ struct alignas(64) TensorMap {
   uint64_t words[16];
 };
 
-/// The same moment on the clock that a device's kernels read and on the host's (base/clock.h).
-struct ClockReading {
-  int64_t deviceNs = 0, hostNs = 0;
-  /// The host's time may be off by so much; -1: nothing was read.
-  int64_t errorNs = -1;
-};
-
 class Driver {
 public:
   virtual ~Driver() = default;

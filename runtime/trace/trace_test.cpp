@@ -25,6 +25,25 @@ TEST(Trace, WritesChromeEvents) {
 )");
 }
 
+TEST(Trace, NamesPlacesAndRows) {
+  Trace trace(true);
+  TraceEvent wait{TraceKind::Wait, 5, trace.intern("ready + owner"), -1, 1000, 3000, 8};
+  wait.kernel = trace.intern("ring");
+  wait.place = trace.intern("/home/me/ring.py:12");
+  wait.producer = true;
+  trace.record(wait);
+  trace.record({TraceKind::Tile, 5, trace.intern("ring"), -1, 3000, 4000, 2});
+  trace.nameRow(5, "cuda:0 SM 4");
+  trace.noteClock("clock of cuda:0 within 0.9 us");
+  EXPECT_EQ(trace.toJson(0),
+            R"json({"ph":"M","name":"process_name","pid":0,"tid":0,"args":{"name":"rank 0"}},
+{"ph":"M","name":"process_labels","pid":0,"args":{"labels":"clock of cuda:0 within 0.9 us"}},
+{"ph":"M","name":"thread_name","pid":0,"tid":0,"args":{"name":"launches"}},
+{"ph":"M","name":"thread_name","pid":0,"tid":5,"args":{"name":"cuda:0 SM 4"}},
+{"ph":"X","cat":"wait","name":"wait ready + owner (ring.py:12)","pid":0,"tid":5,"ts":1.000,"dur":2.000,"args":{"expected":8,"kernel":"ring","at":"/home/me/ring.py:12","copies":true}},
+{"ph":"X","cat":"tile","name":"tile of ring","pid":0,"tid":5,"ts":3.000,"dur":1.000,"args":{"instance":2}})json");
+}
+
 TEST(Trace, KeepsTheNewestEvents) {
   Trace trace(true);
   uint32_t name = trace.intern("k");
