@@ -101,7 +101,7 @@ static void checkAtOnce(World *world, DeviceKernel &kernel, hal::Stream stream,
 static void launchBeside(World &world, const hal::DeviceLaunch &launch, Transfers transfers) {
   SideStreams::Fork fork(*world.domain->sideStreams[size_t(world.seat())], launch.stream);
   try {
-    enqueueTransfers(world, transfers, fork);
+    enqueueTransfers(world, transfers, launch.stream, fork);
     world.device().driver->launch(launch);
   } catch (...) {
     fork.join();

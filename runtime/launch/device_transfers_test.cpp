@@ -117,11 +117,10 @@ TEST_F(DeviceTransfers, TransfersRunInStreamsBesideTheGrid) {
             "cuEventRecord cuStreamWaitEvent cuMemcpyAsync cuMemcpyAsync "
             "cuStreamWaitEvent cuMemcpyAsync cuMemcpyAsync cuLaunchKernelEx "
             "cuEventRecord cuStreamWaitEvent cuEventRecord cuStreamWaitEvent");
-  // Threads that share a device have few hardware queues, and one stream for their copies.
+  // Within a device the copies come before the grid.
   EXPECT_EQ(callsBeside(onDevice(2), image, arguments),
-            "cuStreamGetCaptureInfo_v2 cuStreamGetCaptureInfo_v2 cuEventRecord cuStreamWaitEvent "
-            "cuMemcpyAsync cuMemcpyAsync cuMemcpyAsync cuMemcpyAsync cuLaunchKernelEx "
-            "cuEventRecord cuStreamWaitEvent");
+            "cuStreamGetCaptureInfo_v2 cuStreamGetCaptureInfo_v2 cuEventRecord "
+            "cuMemcpyAsync cuMemcpyAsync cuMemcpyAsync cuMemcpyAsync cuLaunchKernelEx");
 }
 
 TEST_F(DeviceTransfers, SideStreamsBelongToOneRecordingAtATime) {

@@ -100,12 +100,15 @@ void makeTransfer(World &world, const tilery_transfer &transfer) {
 }
 
 // Each transfer has a branch of its own, as far as there are streams, so that the link has work
-// while a signal is on its way.
-void enqueueTransfers(World &world, Transfers transfers, SideStreams::Fork &fork) {
+// while a signal is on its way. Copies within a device are made by its multiprocessors, which the grid may
+// take whole and then wait for the copies: those come before it.
+void enqueueTransfers(World &world, Transfers transfers, hal::Stream main, SideStreams::Fork &fork) {
   auto [driver, device] = world.device();
-  for (size_t i = 0; i < transfers.size(); ++i) {
-    const tilery_transfer &t = transfers[i];
-    hal::Stream stream = fork.stream(i);
+  const std::vector<int> &groups = world.domain->deviceGroups;
+  size_t branch = 0;
+  for (const tilery_transfer &t : transfers) {
+    bool within = groups[size_t(world.seat(t.rank))] == groups[size_t(world.seat())];
+    hal::Stream stream = within ? main : fork.stream(branch++);
     if (t.bytes)
       driver->copyAsync(world.translate(t.destination, t.rank), t.source, t.bytes, device, stream);
     if (t.signal)

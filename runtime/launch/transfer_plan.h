@@ -24,8 +24,8 @@ void checkTransfers(const World *world, int32_t device, Transfers transfers);
 /// then only tasks of the schedule may call it.
 void makeTransfer(World &world, const tilery_transfer &transfer);
 
-/// Puts them into side streams of the rank's device.
-void enqueueTransfers(World &world, Transfers transfers, SideStreams::Fork &fork);
+/// Puts them into side streams of the rank's device; those within the device into `main`.
+void enqueueTransfers(World &world, Transfers transfers, hal::Stream main, SideStreams::Fork &fork);
 
 /// Transfers as a task beside the program instances.
 class TransferTask final : public Task {
