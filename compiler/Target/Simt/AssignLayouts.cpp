@@ -59,12 +59,14 @@ private:
   Value make(Value value, LayoutAttr layout) {
     OpBuilder b(kernel.getContext());
     b.setInsertionPointAfterValue(value);
+    Operation *op = value.getDefiningOp();
     if (!isFree(value)) {
       if (cast<RankedTensorType>(value.getType()).getEncoding() == layout)
         return value;
-      return ConvertLayoutOp::create(b, value.getLoc(), encoded(value.getType(), layout), value);
+      if (!isa_and_nonnull<arith::ExtFOp, arith::ExtSIOp, arith::ExtUIOp>(op))
+        return ConvertLayoutOp::create(b, value.getLoc(), encoded(value.getType(), layout), value);
+      // Fewer bytes change their place before they are widened.
     }
-    Operation *op = value.getDefiningOp();
     SmallVector<Value> operands;
     for (Value operand : op->getOperands())
       operands.push_back(isTileValue(operand) ? request(operand, backwards(op, layout)) : operand);
