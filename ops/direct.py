@@ -232,10 +232,11 @@ def ag_gemm(ws, a, b, c, schedule, gathered=None):
 
 def gemm_rs(ws, a, b, out, schedule):
     (m, k), n = a.shape, b.shape[1]
+    rows = ty.cdiv(m, ty.num_ranks())
     kernels("gemm_rs").gemm_rs[(schedule.compute,)](
         a, b, out, ws.stage, ws.entered, ws.ready, ws.epochs, m, n, k,
-        ty.cdiv(m, ty.num_ranks()), ws.stage.shape[1], *_steps(a), *_steps(b), *_steps(out),
-        SHARED=ty.cdiv(m, ty.num_ranks()) < schedule.size[0], KIND=from_any(ws.stage.dtype),
+        rows, out.shape[0], ws.stage.shape[1], *_steps(a), *_steps(b), *_steps(out),
+        SHARED=rows < schedule.size[0], KIND=from_any(ws.stage.dtype),
         **schedule.constants(a.dtype))
 
 

@@ -160,14 +160,25 @@ def product(a, b, rows, cols, row_known, col_known, first_k, end_k, K, stride_am
 
 
 @ty.jit
-def send_part(acc, stage, at, inside, owner, whole, entered, arrived, tile, tiles, epoch):
+def leave_part(acc, stage, at, inside, owner, whole, entered, epoch):
     """A tile, as far as it is `inside`, to this rank's part (of `whole` elements) of `stage` on
-    `owner`; then arrived[rank, tile] there is `epoch`."""
-    rank = dl.rank()
+    `owner`, who has to be told (`tell`) when it is there."""
     dl.wait(entered + owner, waitValue=epoch - 1, cmp="ge")
-    theirs = dl.symm_at(stage, owner) + rank.to(tl.int64) * whole
+    theirs = dl.symm_at(stage, owner) + dl.rank().to(tl.int64) * whole
     tl.store(theirs + at, acc, mask=inside)
-    dl.notify(arrived + rank * tiles + tile, owner, signal=epoch, sig_op="set")
+
+
+@ty.jit
+def tell(arrived, tile, tiles, owner, epoch):
+    """arrived[rank, tile] on `owner` is `epoch`: what was stored there before is there."""
+    dl.notify(arrived + dl.rank() * tiles + tile, owner, signal=epoch, sig_op="set")
+
+
+@ty.jit
+def send_part(acc, stage, at, inside, owner, whole, entered, arrived, tile, tiles, epoch):
+    """`leave_part`, then `tell`."""
+    leave_part(acc, stage, at, inside, owner, whole, entered, epoch)
+    tell(arrived, tile, tiles, owner, epoch)
 
 
 @ty.jit

@@ -14,11 +14,12 @@ import tilery as ty
 import tilery.language as tl
 import tilery.language.device as dl
 
-from ..parts import add_parts, enter, known, place, product, send_part
+from ..parts import add_parts, enter, known, leave_part, place, product, send_part, tell
 
 
 @ty.jit
-def gemm_rs(a, b, out, stage, entered, arrived, epochs, M, N, K, rows_per_rank, capacity,
+def gemm_rs(a, b, out, stage, entered, arrived, epochs, M, N, K, rows_per_rank, own_rows,
+            capacity,
             stride_am, stride_ak, stride_bk, stride_bn, stride_om, stride_on,
             SHARED: tl.constexpr, KIND: tl.constexpr, BLOCK_M: tl.constexpr,
             BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, ROWS: tl.constexpr,
@@ -26,7 +27,7 @@ def gemm_rs(a, b, out, stage, entered, arrived, epochs, M, N, K, rows_per_rank, 
     """out = rows of this rank of the sum over ranks of a[M, K] @ b[K, N].
 
     Grid (instances,), all resident at once. Rank r owns rows r * rows_per_rank up to the next
-    rank's or M. Tiles are ROWS x COLUMNS, at most BLOCK_M x BLOCK_N, which are powers of two, and
+    rank's or M, this one own_rows. Tiles are ROWS x COLUMNS, at most BLOCK_M x BLOCK_N, which are powers of two, and
     are counted within the rows of each rank; with SHARED, where a rank has fewer rows than a tile,
     within all rows. stage: symmetric, of KIND, [2, capacity >= ranks * rows_per_rank * N];
     entered: [ranks] signals; arrived: [ranks, tiles] signals; epochs: int64 [instances]; all start
@@ -47,6 +48,9 @@ def gemm_rs(a, b, out, stage, entered, arrived, epochs, M, N, K, rows_per_rank, 
     tiles_m = tl.cdiv(end, ROWS)
     tiles_n = tl.cdiv(N, COLUMNS)
     tiles = tiles_m * tiles_n
+    # An owner is told of a tile when the next one is computed: by then its copy is complete.
+    told_tile = 0
+    told_owner = rank
     for item in range(pid, tiles if SHARED else world * tiles, tl.num_programs(0)):
         tile = item % tiles
         owner = rank if SHARED else (rank + 1 + item // tiles) % world
@@ -61,6 +65,10 @@ def gemm_rs(a, b, out, stage, entered, arrived, epochs, M, N, K, rows_per_rank, 
         acc = product(a, b, rows, cols, row_known, col_known, 0, K, K, stride_am, stride_ak,
                       stride_bk, stride_bn, BLOCK_M, BLOCK_N, BLOCK_K, ACC)
         inside = row_known[:, None] & col_known[None, :]
+        if told_owner != rank:
+            tell(arrived, told_tile, tiles, told_owner, epoch)
+        told_tile = tile
+        told_owner = owner
         if SHARED:
             for step in range(1, world):
                 peer = (rank + step) % world
@@ -70,12 +78,14 @@ def gemm_rs(a, b, out, stage, entered, arrived, epochs, M, N, K, rows_per_rank, 
                           entered, arrived, tile, tiles, epoch)
         elif owner != rank:
             theirs = inside & (rows < first + rows_per_rank)[:, None]
-            send_part(acc, slot, (rows - first)[:, None] * N + cols[None, :], theirs, owner, whole,
-                      entered, arrived, tile, tiles, epoch)
+            leave_part(acc, slot, (rows - first)[:, None] * N + cols[None, :], theirs, owner, whole,
+                       entered, epoch)
         if owner == rank:
-            own = inside & ((rows >= first) & (rows < first + rows_per_rank))[:, None]
-            total = add_parts(acc, slot, (rows - first)[:, None] * N + cols[None, :], own, whole,
-                              arrived, tile, tiles, epoch, KIND, ACC)
-            tl.store(out + (rows - first)[:, None] * stride_om + cols[None, :] * stride_on, total,
-                     mask=own)
+            mine = rows - first
+            own = (known(mine, own_rows, ROWS, BLOCK_M) & (mine >= 0))[:, None] & col_known[None, :]
+            total = add_parts(acc, slot, mine[:, None] * N + cols[None, :], own, whole, arrived,
+                              tile, tiles, epoch, KIND, ACC)
+            tl.store(out + mine[:, None] * stride_om + cols[None, :] * stride_on, total, mask=own)
+    if told_owner != rank:
+        tell(arrived, told_tile, tiles, told_owner, epoch)
     tl.store(epochs + pid, epoch)
