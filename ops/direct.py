@@ -40,20 +40,21 @@ def _matrix_steps(x) -> list[int]:
 
 
 def matmul(a, b, c, tile=(32, 32, 32), group_m=4, *, bias=None, residual=None, scale_a=None,
-           scale_b=None, activation="none", rows=None, columns=None, parts=1, instances=None):
-    """rows, columns: of a tile, below its powers of two; parts: that a tile's steps are made in."""
+           scale_b=None, activation="none", rows=None, columns=None, parts=1, whole=0, instances=None):
+    """rows, columns: of a tile, below its powers of two; parts: that the steps of each tile behind the
+    first `whole` ones are made in."""
     (m, k), n, batches = a.shape[-2:], b.shape[-1], max(a.shape[0] if a.ndim == 3 else 1, 1)
     rows, columns = rows or tile[0], columns or tile[1]
     tiles = ty.cdiv(m, rows) * ty.cdiv(n, columns) * batches
     partials = arrived = None
     if parts > 1:
-        partials = np.full(parts * tiles * rows * columns, np.nan, np.float32)
-        arrived = np.zeros(tiles, np.int32)
-    kernels("matmul").matmul[(instances or tiles * parts,)](
+        partials = np.full(parts * (tiles - whole) * rows * columns, np.nan, np.float32)
+        arrived = np.zeros(tiles - whole, np.int32)
+    kernels("matmul").matmul[(instances or whole + (tiles - whole) * parts,)](
         a, b, c, bias, residual, scale_a, scale_b, partials, arrived, m, n, k, batches,
         *_matrix_steps(a), *_matrix_steps(b), *_matrix_steps(c), *_matrix_steps(residual),
         0 if scale_a is None else int(scale_a.size > 1),
-        0 if scale_b is None else int(scale_b.size > 1), parts,
+        0 if scale_b is None else int(scale_b.size > 1), whole, parts,
         ty.cdiv(ty.cdiv(k, tile[2]), parts), BLOCK_M=tile[0], BLOCK_N=tile[1], BLOCK_K=tile[2],
         ROWS=rows, COLUMNS=columns, GROUP_M=group_m, ACC=accumulator(a.dtype), BATCHED=a.ndim == 3,
         SPLIT=parts > 1, BIAS=bias is not None, RESIDUAL=residual is not None,

@@ -130,7 +130,7 @@ void run(Call &call) {
   MatmulPlan p = plan(call);
   int64_t batches = a.rank == 3 ? a.shape[0] : 1;
   int64_t tiles = ceilDiv(extent(a, 2), p.rows) * ceilDiv(extent(b, 1), p.columns) * batches;
-  Parts parts = partsFor(call, p, tiles, a.dtype);
+  Parts parts = partsFor(call, p, tiles - p.whole, a.dtype);
   auto optional = [&](size_t at) {
     return call.has(at) ? std::optional(memory(call.tensor(at))) : std::nullopt;
   };
@@ -144,7 +144,7 @@ void run(Call &call) {
                 optional(Residual), optional(ScaleA), optional(ScaleB), parts.partials,
                 parts.arrived, extent(a, 2), extent(b, 1), extent(a, 1), batches, sa[0], sa[1],
                 sa[2], sb[0], sb[1], sb[2], sc[0], sc[1], sc[2], sr[0], sr[1], sr[2],
-                scaleStep(ScaleA), scaleStep(ScaleB), p.parts, p.partSteps, p.blockM, p.blockN,
+                scaleStep(ScaleA), scaleStep(ScaleB), p.whole, p.parts, p.partSteps, p.blockM, p.blockN,
                 p.blockK, p.rows, p.columns, p.groupM, accumulator(a.dtype), a.rank == 3,
                 p.parts > 1, call.has(Bias), call.has(Residual), call.has(ScaleA),
                 Text{activation});

@@ -46,7 +46,7 @@ def gather(acc, partials, arrived, tile, part, parts, ROWS: tl.constexpr, COLUMN
 @ty.jit
 def matmul(a, b, c, bias, residual, scale_a, scale_b, partials, arrived, M, N, K, batches,
            stride_ab, stride_am, stride_ak, stride_bb, stride_bk, stride_bn, stride_cb, stride_cm,
-           stride_cn, stride_rb, stride_rm, stride_rn, stride_sa, stride_sb, parts, part_steps,
+           stride_cn, stride_rb, stride_rm, stride_rn, stride_sa, stride_sb, whole, parts, part_steps,
            BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
            ROWS: tl.constexpr, COLUMNS: tl.constexpr, GROUP_M: tl.constexpr, ACC: tl.constexpr,
            BATCHED: tl.constexpr = False, SPLIT: tl.constexpr = False, BIAS: tl.constexpr = False,
@@ -66,10 +66,10 @@ def matmul(a, b, c, bias, residual, scale_a, scale_b, partials, arrived, M, N, K
     Instances share the tiles: as many as tiles, or as many as the device runs at a time. Each then
     walks over its tiles, and the first loads of a tile overlap the end of the one before.
 
-    SPLIT: where there are few tiles, each is made in `parts` parts of `part_steps` steps along K.
-    Instances that run together work on the same steps, so that they find operands in the cache.
-    `partials` has a tile of ACC for each part, `arrived` an int32 for each tile, all 0 before and
-    after.
+    SPLIT: tiles that do not give all instances work, those behind the first `whole` ones, are made in
+    `parts` parts of `part_steps` steps along K. Instances that run together work on the same steps, so
+    that they find operands in the cache. `partials` has a tile of ACC for each part, `arrived` an
+    int32 for each such tile, all 0 before and after.
     """
     tiles_m = tl.cdiv(M, ROWS)
     tiles_n = tl.cdiv(N, COLUMNS)
@@ -79,16 +79,18 @@ def matmul(a, b, c, bias, residual, scale_a, scale_b, partials, arrived, M, N, K
         all_tiles *= batches
     work = all_tiles
     if SPLIT:
-        work *= parts
+        work = whole + (all_tiles - whole) * parts
     for item in range(tl.program_id(0), work, tl.num_programs(0)):
         tile = item
         first_k = 0
         end_k = K
         if SPLIT:
-            tile = item % all_tiles
-            part = item // all_tiles
-            first_k = part * part_steps * BLOCK_K
-            end_k = tl.minimum(first_k + part_steps * BLOCK_K, K)
+            cut = (item - whole) % (all_tiles - whole)
+            part = (item - whole) // (all_tiles - whole)
+            if item >= whole:
+                tile = whole + cut
+                first_k = part * part_steps * BLOCK_K
+                end_k = tl.minimum(first_k + part_steps * BLOCK_K, K)
         in_batch = tile
         a_base = a
         b_base = b
@@ -109,8 +111,9 @@ def matmul(a, b, c, bias, residual, scale_a, scale_b, partials, arrived, M, N, K
                       stride_am, stride_ak, stride_bk, stride_bn, BLOCK_M, BLOCK_N, BLOCK_K, ACC)
         finished = True
         if SPLIT:
-            acc, finished = gather(acc, partials, arrived, tile, part, parts, ROWS, COLUMNS,
-                                   BLOCK_M, BLOCK_N)
+            if item >= whole:
+                acc, finished = gather(acc, partials, arrived, cut, part, parts, ROWS, COLUMNS,
+                                       BLOCK_M, BLOCK_N)
         inside = row_known[:, None] & col_known[None, :] & finished
         result = acc
         if SCALED:

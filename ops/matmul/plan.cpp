@@ -92,16 +92,21 @@ static int64_t tilesOf(const MatmulPlan &plan, const MatmulProblem &problem) {
   return ceilDiv(problem.m, plan.rows) * ceilDiv(problem.n, plan.columns) * problem.batches;
 }
 
+// Whole rounds are made of whole tiles; parts are for what is left.
 static void deal(MatmulPlan &plan, const MatmulProblem &problem, int64_t processors) {
+  int64_t tiles = tilesOf(plan, problem);
+  plan.whole = plan.parts == 1 ? tiles : tiles / processors * processors;
   plan.partSteps = ceilDiv(ceilDiv(problem.k, plan.blockK), plan.parts);
-  plan.instances = std::min(tilesOf(plan, problem) * plan.parts, processors);
+  plan.instances = std::min(plan.whole + (tiles - plan.whole) * plan.parts, processors);
 }
 
 static double expected(const MatmulPlan &plan, const MatmulProblem &problem, double efficiency,
                        int64_t processors) {
   double bytes = bytesOf(problem.dtype), m = double(problem.m), n = double(problem.n);
-  int64_t rounds = ceilDiv(tilesOf(plan, problem) * plan.parts, processors);
-  double steps = double(rounds * plan.partSteps);
+  int64_t wholeRounds = ceilDiv(plan.whole, processors);
+  int64_t partRounds = ceilDiv((tilesOf(plan, problem) - plan.whole) * plan.parts, processors);
+  int64_t rounds = wholeRounds + partRounds;
+  double steps = double(wholeRounds * ceilDiv(problem.k, plan.blockK) + partRounds * plan.partSteps);
   double operations = 2.0 * double(plan.blockM * plan.columns * plan.blockK);
   double copied = double((plan.rows + plan.columns) * plan.blockK) * bytes;
   double step =
@@ -156,11 +161,11 @@ static MatmulPlan planStreams(const MatmulProblem &problem, const tilery_device_
     for (plan.parts = 1; plan.parts <= MostParts; ++plan.parts) {
       if (!isWanted(wanted.parts, plan.parts))
         continue;
-      // Parts of one tile that run after each other would bring operands from memory again.
-      bool atOnce = tilesOf(plan, problem) * plan.parts <= device.processors;
-      if (plan.parts > 1 && !atOnce && wanted.parts == 0)
-        break;
       deal(plan, problem, device.processors);
+      // Parts of one tile that run after each other would bring operands from memory again.
+      int64_t cut = tilesOf(plan, problem) - plan.whole;
+      if (plan.parts > 1 && (cut == 0 || (cut * plan.parts > device.processors && !wanted.parts)))
+        break;
       plan.microseconds = expected(plan, problem, candidate.efficiency, device.processors);
       if (best.microseconds == 0 || plan.microseconds < best.microseconds)
         best = plan;
@@ -186,7 +191,7 @@ MatmulPlan planMatmul(const MatmulProblem &problem, const tilery_device_properti
     plan.parts = wanted.parts ? wanted.parts : 1;
   }
   plan.blockK = wanted.blockK ? wanted.blockK : plan.blockK;
-  deal(plan, problem, known ? device.processors : tilesOf(plan, problem) * plan.parts);
+  deal(plan, problem, known ? device.processors : tilesOf(plan, problem) * plan.parts + 1);
   return plan;
 }
 

@@ -34,7 +34,8 @@ struct MatmulPlan {
   int64_t groupM = 8;
   int64_t warps = 4, stages = 3;
   int64_t instances = 1;
-  int64_t parts = 1, partSteps = 0; ///< that the steps of a tile are made in
+  int64_t whole = 0;                ///< tiles that are made whole, the first ones
+  int64_t parts = 1, partSteps = 0; ///< that the steps of each other tile are made in
   double microseconds = 0;          ///< what the model expects, on devices that it knows
 };
 

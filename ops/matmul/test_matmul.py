@@ -110,6 +110,16 @@ def test_parts_along_the_depth(backend, parts, instances):
     assert_close(c, wide(a) @ wide(b) + 1, depth=k)
 
 
+@pytest.mark.parametrize("whole,parts,instances", [(1, 2, None), (4, 3, 4), (5, 2, 1), (6, 5, 40)])
+def test_parts_of_the_last_tiles(backend, whole, parts, instances):
+    """7 tiles, of which the first ones are whole."""
+    rng = np.random.default_rng(whole)
+    a, b = random_array(rng, (20, 70), "fp32"), random_array(rng, (70, 200), "fp32")
+    c, bias = np.full((20, 200), np.nan, np.float32), random_array(rng, (200,), "fp32")
+    direct.matmul(a, b, c, (32, 32, 16), whole=whole, parts=parts, instances=instances, bias=bias)
+    assert_close(c, wide(a) @ wide(b) + bias, depth=70)
+
+
 def test_parts_give_the_same_bits(backend):
     rng = np.random.default_rng(8)
     a, b = random_array(rng, (2, 64, 200), "bf16"), random_array(rng, (2, 200, 32), "bf16")

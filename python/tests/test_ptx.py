@@ -85,7 +85,7 @@ def gemm(kind: str, rows: int, columns: int, depth: int, acc: str = "fp32", *, t
     kept = tile or (rows, columns)
     return (f"*{kind}:16, *{kind}:16, *{kind}:16, {', '.join(extra)}, i32:16, i32:16, i32:16, i32, "
             f"i32:16, i32:16, i32:1, i32:16, {step_b}, i32:16, i32:16, i32:1, i32:16, i32:16, i32:1, "
-            f"i32, i32, i32, i32, {rows}, {columns}, {depth}, {kept[0]}, {kept[1]}, 8, {acc}, False, "
+            f"i32, i32, i32, i32, i32, {rows}, {columns}, {depth}, {kept[0]}, {kept[1]}, 8, {acc}, False, "
             f'{parts}, {bias}, {residual}, {scaled}, "{activation}"')
 
 
