@@ -249,7 +249,11 @@ def test_overlapped_products_on_hopper(op, function, signature, tmp_path):
     ptx = ptx_of(ROOT / "ops" / op / f"{op}.py", function, signature, "sm_90a", num_warps=8,
                  num_stages=4)
     assert "wgmma.mma_async" in ptx and "cp.async.bulk.tensor" in ptx and "mma.sync" not in ptx
-    assemble(ptx, "sm_90a", tmp_path)
+    remarks, _ = assemble(ptx, "sm_90a", tmp_path)
+    # Parts of sums are loaded beside an accumulator that takes half of the registers; unrounded ones take
+    # the other half.
+    most = {"ag_gemm": 0, "gemm_rs": 512, "gemm_ar": 2048}[op]
+    assert spilled_bytes(remarks) <= most or "symm *fp32" in signature, remarks
 
 
 @pytest.mark.parametrize("parts", [False, True])

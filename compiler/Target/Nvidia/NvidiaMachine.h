@@ -62,7 +62,7 @@ public:
                      mlir::ValueRange words) const override;
 
   bool copiesStores() const override { return capability == 90; }
-  void publishStage(mlir::OpBuilder &b, mlir::Location loc) const override;
+  void publishStage(mlir::OpBuilder &b, mlir::Location loc, bool global) const override;
   void storeRow(mlir::OpBuilder &b, mlir::Location loc, mlir::Value destination, mlir::Value source,
                 mlir::Value bytes) const override;
   void storeBox(mlir::OpBuilder &b, mlir::Location loc, mlir::Value map,

@@ -27,10 +27,12 @@ void NvidiaMachine::storeMatrices(OpBuilder &b, Location loc, Value row, ValueRa
           constraints, {}, operands, true);
 }
 
-// Each lane's writes become visible to bulk copies, then the lanes meet. Of global memory too: what was
-// stored or read there before is ordered before what the copies write ("Proxies" in the PTX ISA).
-void NvidiaMachine::publishStage(OpBuilder &b, Location loc) const {
-  emitPtx(b, loc, "fence.proxy.async;\nbar.warp.sync 0xffffffff;", "", {}, {}, true);
+// Each lane's writes become visible to bulk copies, then the lanes meet ("Proxies" in the PTX ISA).
+void NvidiaMachine::publishStage(OpBuilder &b, Location loc, bool global) const {
+  emitPtx(b, loc,
+          std::string("fence.proxy.async") + (global ? "" : ".shared::cta") +
+              ";\nbar.warp.sync 0xffffffff;",
+          "", {}, {}, true);
 }
 
 void NvidiaMachine::storeRow(OpBuilder &b, Location loc, Value destination, Value source,

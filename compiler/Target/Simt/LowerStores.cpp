@@ -19,6 +19,25 @@ static RowStage stageOf(Value tile, unsigned numWarps) {
                   getElementTypeOrSelf(tile).getIntOrFloatBitWidth() / 8, numWarps);
 }
 
+/// The number of the argument that a tensor map describes.
+static unsigned argumentOfMap(func::FuncOp kernel, unsigned map) {
+  auto maps = kernel->getAttrOfType<ArrayAttr>("simt.tensor_maps");
+  return unsigned(cast<DictionaryAttr>(maps[map]).getAs<IntegerAttr>("pointer").getInt());
+}
+
+/// The argument that pointers to memory of a peer are made of; null when it is not known.
+static Value peerArgument(Value pointer) {
+  while (Operation *op = pointer.getDefiningOp()) {
+    if (isa<device::SymmAtOp>(op))
+      return argumentOf(op->getOperand(0));
+    if (!isa<core::AddPtrOp, core::SplatOp, core::BroadcastOp, core::ExpandDimsOp, core::HintOp,
+             core::PtrCastOp, ConvertLayoutOp>(op))
+      return {};
+    pointer = op->getOperand(0);
+  }
+  return {};
+}
+
 // One place for all stores of a kernel, which take turns.
 void Lowering::allocateStage() {
   int64_t most = 0;
@@ -48,6 +67,24 @@ void Lowering::beforeCopiedStore() {
   if (unknownStores || unknownLoads || !pendingLoads.empty() || !pendingStores.empty())
     barrier();
   unknownStores = true;
+}
+
+// Whether other stores than copies may write the array of an argument (null: of any).
+bool Lowering::mayBeStoredOtherwise(Value argument) {
+  return kernel
+      .walk([&](Operation *op) {
+        if (isa<device::PutOp, device::GetOp>(op))
+          return WalkResult::interrupt();
+        Value pointer;
+        if (auto store = dyn_cast<core::StoreOp>(op))
+          pointer = store.getPointer();
+        else if (isa<core::AtomicRMWOp, core::AtomicCASOp>(op))
+          pointer = op->getOperand(0);
+        Value other = pointer ? argumentOf(pointer) : Value();
+        return pointer && (!argument || !other || other == argument) ? WalkResult::interrupt()
+                                                                     : WalkResult::advance();
+      })
+      .wasInterrupted();
 }
 
 Elements Lowering::storedRegisters(Value tile) {
@@ -91,6 +128,7 @@ LogicalResult Lowering::lowerStoreTile(StoreTileOp op) {
   Value warpRow = selectBases(warp(), rowBases), warpColumn = selectBases(warp(), columnBases);
   bool dividesColumns = stage.columns < stage.width;
   int64_t keptRows = int64_t(op.getKeptRows()), keptColumns = int64_t(op.getKeptColumns());
+  bool stored = mayBeStoredOtherwise(kernel.getArgument(argumentOfMap(kernel, op.getMap())));
   unsigned started = 0;
   for (int64_t box = 0; box < stage.boxes(); ++box) {
     auto [row, column] = stage.boxStart(box);
@@ -111,7 +149,7 @@ LogicalResult Lowering::lowerStoreTile(StoreTileOp op) {
       machine.awaitStage(b, loc, started == 0 ? 0 : op.getSlots() - 1);
     Value start = sharedAddress(ofWarp, i32(int64_t(slot) * RowStage::boxBytes));
     stageBox(list, stage, box, start);
-    machine.publishStage(b, loc);
+    machine.publishStage(b, loc, stored);
     Elements at;
     for (Value coordinate : op.getCoordinates())
       at.push_back(scalar(coordinate));
@@ -164,10 +202,11 @@ LogicalResult Lowering::lowerStoreRows(StoreRowsOp op) {
   beforeCopiedStore();
   RowStage stage = stageOf(op.getValue(), numWarps);
   Elements list = storedRegisters(op.getValue());
+  bool stored = mayBeStoredOtherwise(peerArgument(op.getRows()));
   for (int64_t first = 0; first < stage.columns; first += int64_t(op.getColumns())) {
     machine.awaitStage(b, loc, 0);
     stageRows(list, stage, first, int64_t(op.getColumns()));
-    machine.publishStage(b, loc);
+    machine.publishStage(b, loc, stored);
     copyStagedRows(op, stage, first);
     machine.commitStores(b, loc);
   }

@@ -212,6 +212,7 @@ private:
   //===-- Results that leave by copies (LowerStores.cpp) --------------------------------------------------------------------===//
   void allocateStage();
   void beforeCopiedStore();
+  bool mayBeStoredOtherwise(Value argument);
   LogicalResult lowerStoreTile(StoreTileOp op);
   LogicalResult lowerStoreRows(StoreRowsOp op);
   Elements storedRegisters(Value tile);

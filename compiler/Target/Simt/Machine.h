@@ -111,8 +111,9 @@ public:
 
   //===-- Copies from shared to global memory that run by themselves ------------------------------------===//
   virtual bool copiesStores() const = 0;
-  /// What this warp has written to shared memory is there for its copies.
-  virtual void publishStage(mlir::OpBuilder &b, mlir::Location loc) const = 0;
+  /// What this warp has written to shared memory is there for its copies; with `global`, they also come
+  /// behind what was stored to global memory, which takes far longer.
+  virtual void publishStage(mlir::OpBuilder &b, mlir::Location loc, bool global) const = 0;
   /// Starts a copy of `bytes` (i32, a multiple of 16) to global memory, a peer's too; none for 0.
   virtual void storeRow(mlir::OpBuilder &b, mlir::Location loc, mlir::Value destination,
                         mlir::Value source, mlir::Value bytes) const = 0;

@@ -29,7 +29,7 @@ def product(a, b, K):
 # CHECK: cp.async.bulk.wait_group.read 0;
 # CHECK-NEXT: bar.warp.sync
 # CHECK: stmatrix.sync.aligned.m8n8.x4.shared.b16
-# CHECK: fence.proxy.async;
+# CHECK: fence.proxy.async.shared::cta;
 # CHECK-NEXT: bar.warp.sync
 # CHECK: elect.sync
 # CHECK: @p cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group
@@ -62,7 +62,7 @@ def store(a, b, out, K, N, M, CONDITION: tl.constexpr):
 # Each lane starts the copy of a row. They are done before the signal is released.
 # SEND: wgmma.mma_async
 # SEND: stmatrix
-# SEND: fence.proxy.async;
+# SEND: fence.proxy.async.shared::cta;
 # SEND: @p cp.async.bulk.global.shared::cta.bulk_group
 # SEND: cp.async.bulk.commit_group;
 # SEND: cp.async.bulk.wait_group 0;
@@ -80,7 +80,9 @@ def send(a, b, out, ready, K, N, peer, rows):
     dl.notify(ready, peer, signal=1)
 
 
-# What is loaded after it was stored is there: the copies are complete before the threads meet.
+# What is loaded after it was stored is there: the copies are complete before the threads meet. Copies come
+# behind stores to the same array.
+# AGAIN: fence.proxy.async;
 # AGAIN: cp.async.bulk.tensor.2d.global
 # AGAIN: cp.async.bulk.wait_group 0;
 # AGAIN: bar.sync 1, 128;
