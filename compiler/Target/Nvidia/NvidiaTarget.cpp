@@ -54,6 +54,8 @@ std::unique_ptr<Target> NvidiaTarget::withLess() const {
     if (options.mostStages == 1)
       return nullptr;
     less.mostStages = std::min(options.mostStages, std::max(options.numStages, 4u)) - 1;
+  } else if (options.stagedStores) {
+    less.stagedStores = false; // they take what rings leave
   } else if (options.numStages > 2) {
     less.numStages = options.numStages - 1;
   } else {
@@ -73,10 +75,11 @@ void NvidiaTarget::addTilePasses(mlir::OpPassManager &passes) const {
   passes.addPass(mlir::createCanonicalizerPass());
   passes.addPass(mlir::createCSEPass());
   // Behind the rings, which come first where shared memory is short.
-  if (hasRoles())
+  if (hasRoles() && options.stagedStores) {
     passes.addPass(createStoreTiles(options.numWarps, machine.sharedBytes()));
-  passes.addPass(simt::createStoreRows(machine, options.numWarps));
-  passes.addPass(mlir::createCanonicalizerPass());
+    passes.addPass(simt::createStoreRows(machine, options.numWarps));
+    passes.addPass(mlir::createCanonicalizerPass());
+  }
   passes.addPass(simt::createAssignLayouts(machine, options.numWarps));
   // Equal requests by different users become one.
   passes.addPass(mlir::createCSEPass());

@@ -22,6 +22,7 @@ struct NvidiaOptions {
   bool fpFusion = true;
   bool timeline = false; ///< kernels write events (gpu_abi.h)
   bool roles = true; ///< loops of products by producer and consumer warps, where they fit
+  bool stagedStores = true; ///< results of products leave by copies, where they fit
 
   /// "sm_90a", "sm_80", ...; an error that names the known ones.
   static llvm::Expected<NvidiaOptions> fromName(llvm::StringRef arch);

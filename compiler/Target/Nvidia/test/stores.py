@@ -6,6 +6,7 @@
 # RUN: %tilery compile %s -f store -s "*bf16:16, *bf16:16, *bf16:16, i32:16, i32, i32, False" -O num_warps=4 -t sm_90a -e ptx | FileCheck %s --check-prefix=PLAIN
 # RUN: %tilery compile %s -f send -s "*bf16:16, *bf16:16, symm *bf16:16, signal, i32:16, i32:16, i32, i32" -O num_warps=4 -t sm_90a -e ptx | FileCheck %s --check-prefix=SEND
 # RUN: %tilery compile %s -f again -s "*bf16:16, *bf16:16, *bf16:16, i32:16, i32:16" -O num_warps=4 -t sm_90a -e ptx | FileCheck %s --check-prefix=AGAIN
+# RUN: %tilery compile %s -f turned -s "*bf16:16, *bf16:16, *bf16:16, i32:16" -O num_warps=8 -O num_stages=3 -t sm_90a -e ptx | FileCheck %s --check-prefix=TURNED
 import tilery as ty
 import tilery.language as tl
 import tilery.language.device as dl
@@ -94,3 +95,21 @@ def again(a, b, out, K, N):
     n = tl.arange(0, 128)
     tl.store(out + m[:, None] * N + n[None, :], acc.to(tl.bfloat16))
     tl.store(out + 64 * N + n, tl.load(out + n * N))
+
+
+# Where the stage leaves no room for what the kernel exchanges, the stores stay, not the ring.
+# TURNED-NOT: cp.async.bulk.tensor.2d.global
+# TURNED: wgmma.mma_async
+# TURNED-NOT: cp.async.bulk.tensor.2d.global
+# TURNED: ret;
+@ty.jit
+def turned(a, b, out, K):
+    m = tl.arange(0, 128)
+    n = tl.arange(0, 256)
+    acc = tl.zeros((128, 256), tl.float32)
+    for k in range(0, K, 64):
+        depth = k + tl.arange(0, 64)
+        acc = tl.dot(tl.load(a + m[:, None] * K + depth[None, :]),
+                     tl.load(b + n[:, None] * K + depth[None, :]).T, acc)
+    tl.store(out + n[:, None] * 128 + m[None, :], tl.trans(acc.to(tl.bfloat16)))
+    tl.store(out + 32768 + m[:, None] * 256 + n[None, :], acc.to(tl.bfloat16))
