@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: The Tilery authors
 # SPDX-License-Identifier: Apache-2.0
-"""Products on GPUs before Hopper, as PTX and assembled: copies that threads start, operands by
-matrices, products of fp8."""
+"""Products as PTX and assembled: before Hopper copies that threads start, operands by matrices, products of
+fp8; on Hopper which rows bulk copies take."""
 
 import re
 
@@ -64,3 +64,12 @@ def test_attention_before_hopper(head, rows, keys, warps, causal, gpu, tmp_path)
     assert "mma.sync" in steps and "ldmatrix" in steps
     remarks, _ = assemble(ptx, gpu, tmp_path)
     assert spilled_bytes(remarks) == 0, remarks
+
+
+def test_rows_of_eight_halves_come_by_bulk_copies(tmp_path):
+    """16 bytes are what a tensor map wants, so extents that divide by 8 and not by 16 do."""
+    signature = gemm("bf16", 128, 128, 64).replace("i32:16", "i32:8")
+    ptx = ptx_of(ROOT / "ops/matmul/matmul.py", "matmul", signature, "sm_90a", num_warps=4)
+    assert "cp.async.bulk.tensor.2d.shared::cluster" in ptx and "wgmma.mma_async" in ptx
+    assert "cp.async.bulk.tensor.2d.global" in ptx and "st.global" not in ptx
+    assemble(ptx, "sm_90a", tmp_path)
