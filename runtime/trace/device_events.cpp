@@ -42,15 +42,23 @@ bool beginsBefore(const Run &a, const Run &b) {
   return std::pair(beginOf(a), a.back().stamp) < std::pair(beginOf(b), b.back().stamp);
 }
 
-// A kernel's instance of some number runs again only when it has ended.
+// A kernel's instance of some number runs again only when it has ended. Of an earlier run the end
+// may have been written over.
 std::vector<Run> runsOf(const std::vector<tilery_gpu_event> &events) {
   std::map<std::pair<uint32_t, uint32_t>, Run> open;
   std::vector<Run> runs;
   for (const tilery_gpu_event &event : events) {
     Run &run = open[{event.kernel, event.instance}];
     run.push_back(event);
-    if (event.kind == TILERY_GPU_EVENT_INSTANCE)
-      runs.push_back(std::exchange(run, {}));
+    if (event.kind != TILERY_GPU_EVENT_INSTANCE)
+      continue;
+    auto own = std::find_if(run.begin(), run.end(), [&](const tilery_gpu_event &inRun) {
+      return inRun.end_ns >= event.begin_ns;
+    });
+    if (own != run.begin())
+      runs.emplace_back(run.begin(), own);
+    runs.emplace_back(own, run.end());
+    run.clear();
   }
   for (auto &[key, run] : open)
     if (!run.empty())

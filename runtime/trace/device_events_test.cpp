@@ -8,8 +8,8 @@
 namespace tilery::rt {
 namespace {
 
-tilery_gpu_event eventOf(tilery_gpu_event_kind kind, uint32_t instance, uint64_t begin, uint64_t end,
-                         uint16_t processor = 0, uint32_t kernel = 0) {
+tilery_gpu_event eventOf(tilery_gpu_event_kind kind, uint32_t instance, uint64_t begin,
+                         uint64_t end, uint16_t processor = 0, uint32_t kernel = 0) {
   tilery_gpu_event event = {};
   event.kind = uint8_t(kind);
   event.instance = instance;
@@ -44,9 +44,8 @@ TEST(DeviceEvents, TicketsThatWereNotUsedAreLeftOut) {
 }
 
 TEST(DeviceEvents, ATileBeginsWhereTheOneBeforeEnded) {
-  DeviceEvents all = arrangeEvents({eventOf(Tile, 3, 0, 150), eventOf(Tile, 3, 0, 190),
-                                    eventOf(Instance, 3, 100, 200)},
-                                   true);
+  DeviceEvents all = arrangeEvents(
+      {eventOf(Tile, 3, 0, 150), eventOf(Tile, 3, 0, 190), eventOf(Instance, 3, 100, 200)}, true);
   ASSERT_EQ(all.spans.size(), 3u);
   EXPECT_EQ(all.spans[0].event.begin_ns, 100u);
   EXPECT_EQ(all.spans[1].event.begin_ns, 150u);
@@ -62,12 +61,24 @@ TEST(DeviceEvents, ATileOfUnknownBeginIsLeftOut) {
   EXPECT_EQ(arrangeEvents(events, true).spans.size(), 1u);
 }
 
+TEST(DeviceEvents, ARunWhoseEndWasWrittenOverStaysApart) {
+  DeviceEvents all = arrangeEvents({eventOf(Tile, 3, 0, 150), eventOf(Tile, 3, 0, 190),
+                                    eventOf(Tile, 3, 0, 350), eventOf(Instance, 3, 300, 400)},
+                                   false);
+  ASSERT_EQ(all.spans.size(), 3u);
+  EXPECT_EQ(all.spans[0].event.begin_ns, 150u);
+  EXPECT_EQ(all.spans[0].event.end_ns, 190u);
+  EXPECT_EQ(all.spans[1].event.begin_ns, 300u);
+  ASSERT_EQ(all.launches.size(), 1u);
+  EXPECT_EQ(all.launches[0].beginNs, 300u);
+}
+
 TEST(DeviceEvents, LaunchesAreToldApartByTheirInstances) {
-  DeviceEvents all = arrangeEvents(
-      {eventOf(Instance, 0, 10, 20, 0, 1), eventOf(Instance, 1, 12, 30, 1, 1),
-       eventOf(Instance, 0, 14, 35, 2, 2), eventOf(Instance, 1, 31, 40, 0, 1),
-       eventOf(Instance, 0, 32, 45, 1, 1)},
-      true);
+  DeviceEvents all =
+      arrangeEvents({eventOf(Instance, 0, 10, 20, 0, 1), eventOf(Instance, 1, 12, 30, 1, 1),
+                     eventOf(Instance, 0, 14, 35, 2, 2), eventOf(Instance, 1, 31, 40, 0, 1),
+                     eventOf(Instance, 0, 32, 45, 1, 1)},
+                    true);
   ASSERT_EQ(all.launches.size(), 3u);
   for (size_t i : {0u, 2u})
     EXPECT_EQ(all.launches[i].instances, 2);

@@ -226,6 +226,7 @@ LogicalResult Lowering::lowerRoles(RolesOp op) {
   if (consumerRegisters)
     machine.limitRegisters(b, loc, unsigned(consumerRegisters.getInt()), true);
   startRings(false);
+  beginConsumerEvents();
   meetingThreads = consumerThreads;
   if (failed(lowerBlock(op.getConsumer().front())))
     return failure();

@@ -6,7 +6,8 @@
 // A place in the ring is a ticket, taken from a counter that all instances share. Its answer takes
 // most of a microsecond, so that a thread always holds the ticket of its next event and asks for
 // another one when it has used it: nothing waits for the answer, as threads wait only where they
-// use what they loaded.
+// use what they loaded. The end of an instance, which follows its last tile at once, has a ticket
+// from the begin.
 #include "compiler/Target/Simt/Lowering.h"
 
 #include "tilery/gpu_abi.h"
@@ -23,30 +24,45 @@ static_assert(sizeof(tilery_gpu_event) == 48 && offsetof(tilery_gpu_trace, event
 //---------------------------------------------------------------------------===//
 
 // In memory that LLVM turns into a register, as positions in rings are.
-Value Lowering::eventVariable(Type type) {
+Value Lowering::eventVariable() {
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(&function.getBody().front());
-  return LLVM::AllocaOp::create(b, loc, pointerType(0), type, i32(1), 8);
+  return LLVM::AllocaOp::create(b, loc, pointerType(0), b.getI64Type(), i32(1), 8);
 }
 
-void Lowering::takeTicket() {
-  Value ring = loadContext(offsetof(tilery_gpu_context, trace), pointerType(1));
+// The variable is as wide as the answer, since narrowing it would have to wait for it.
+void Lowering::takeTicket(Value ring, Value variable) {
   Value next = byteOffset(ring, i64(offsetof(tilery_gpu_trace, next)));
   Value ticket =
       machine.atomicUpdate(b, loc, LLVM::AtomicBinOp::add, next, i64(1), core::MemoryScope::Device);
-  LLVM::StoreOp::create(b, loc, arith::TruncIOp::create(b, loc, b.getI32Type(), ticket),
-                        eventTicket);
+  LLVM::StoreOp::create(b, loc, ticket, variable);
+}
+
+void Lowering::takeFirstTickets(Value onlyThread, ArrayRef<Value> variables) {
+  emitIf(onlyThread, [&] {
+    Value ring = loadContext(offsetof(tilery_gpu_context, trace), pointerType(1));
+    for (Value variable : variables) // apart: a sum would have to wait, too
+      takeTicket(ring, variable);
+  });
 }
 
 void Lowering::beginInstanceEvent() {
   if (!timeline)
     return;
-  eventTicket = eventVariable(b.getI32Type());
-  instanceBegin = eventVariable(b.getI64Type());
-  emitIf(isFirstThread(), [&] {
-    LLVM::StoreOp::create(b, loc, machine.clock(b, loc), instanceBegin);
-    takeTicket();
-  });
+  for (Value *variable : {&eventTicket, &instanceTicket, &instanceBegin})
+    *variable = eventVariable();
+  emitIf(isFirstThread(),
+         [&] { LLVM::StoreOp::create(b, loc, machine.clock(b, loc), instanceBegin); });
+  bool hasRoles = kernel.walk([](RolesOp) { return WalkResult::interrupt(); }).wasInterrupted();
+  if (!hasRoles)
+    takeFirstTickets(isFirstThread(), {eventTicket, instanceTicket});
+}
+
+// Where the address of the counter has to come from memory, too: the producer should not have to
+// wait for the thread that makes its barriers.
+void Lowering::beginConsumerEvents() {
+  if (timeline)
+    takeFirstTickets(isFirstThread(), {eventTicket, instanceTicket});
 }
 
 void Lowering::endInstanceEvent() {
@@ -65,8 +81,8 @@ void Lowering::beginProducerEvents(Region &producer) {
   producer.walk([&](Operation *op) { waits |= isa<device::DeviceDialect>(op->getDialect()); });
   if (!timeline || !waits)
     return;
-  emitIf(arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, lane(), i32(0)),
-         [&] { takeTicket(); });
+  takeFirstTickets(arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, lane(), i32(0)),
+                   {eventTicket});
 }
 
 //===-- Events
@@ -77,7 +93,9 @@ Value Lowering::eventBegin() { return timeline ? machine.clock(b, loc) : Value()
 void Lowering::recordEvent(const Event &event) {
   Value now = machine.clock(b, loc);
   Value ring = loadContext(offsetof(tilery_gpu_context, trace), pointerType(1));
-  Value ticket = LLVM::LoadOp::create(b, loc, b.getI32Type(), eventTicket);
+  bool isEnd = event.kind == TILERY_GPU_EVENT_INSTANCE;
+  Value answer = LLVM::LoadOp::create(b, loc, b.getI64Type(), isEnd ? instanceTicket : eventTicket);
+  Value ticket = arith::TruncIOp::create(b, loc, b.getI32Type(), answer);
   Value place = arith::AndIOp::create(b, loc, ticket, i32(TILERY_GPU_TRACE_EVENTS - 1));
   Value offset = arith::MulIOp::create(b, loc, place, i32(sizeof(tilery_gpu_event)));
   Value address = byteOffset(byteOffset(ring, i64(offsetof(tilery_gpu_trace, events))), offset);
@@ -102,8 +120,8 @@ void Lowering::recordEvent(const Event &event) {
   store(offsetof(tilery_gpu_event, instance),
         {machine.instance(b, loc), event.peer ? event.peer : i32(-1), half(amount),
          half(arith::ShRUIOp::create(b, loc, amount, i64(32)))});
-  if (event.kind != TILERY_GPU_EVENT_INSTANCE) // the last one
-    takeTicket();
+  if (!isEnd)
+    takeTicket(ring, eventTicket);
 }
 
 void Lowering::recordOnFirstThread(const Event &event) {

@@ -252,6 +252,7 @@ private:
   };
   void beginInstanceEvent();
   void endInstanceEvent();
+  void beginConsumerEvents();
   void beginProducerEvents(Region &producer);
   Value eventBegin(); ///< now; null without a timeline
   /// For a single thread of each role, the one that took a ticket at its begin.
@@ -259,8 +260,9 @@ private:
   void recordOnFirstThread(const Event &event);
   void recordWait(Value begin, Value tries, Value value, bool together);
   bool isTileLoop(scf::ForOp loop);
-  void takeTicket();
-  Value eventVariable(Type type);
+  void takeTicket(Value ring, Value variable);
+  void takeFirstTickets(Value onlyThread, ArrayRef<Value> variables);
+  Value eventVariable();
 
   LogicalResult lowerAssert(core::AssertOp op);
   LogicalResult lowerCheckBounds(core::CheckBoundsOp op);
@@ -309,7 +311,7 @@ private:
   unsigned extraWarps = 0;
   bool inProducer = false;
   bool inTileLoop = false;
-  Value eventTicket, instanceBegin; ///< addresses of variables
+  Value eventTicket, instanceTicket, instanceBegin; ///< addresses of variables
   Value brokenAddress; ///< of what is not 0 when this instance or another has failed; null if none can
   bool sharedBusy = false;      ///< threads may still read scratch memory
   /// Accesses of global memory since the last barrier.
