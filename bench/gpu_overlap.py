@@ -5,7 +5,10 @@
 One process a GPU. Every contender of a shape runs in a CUDA graph of several calls, in an order
 shuffled each round, the same on all ranks; the slowest rank counts, and the median of the rounds.
 "nccl" is NCCL's collective and cuBLAS one after the other, "torch" torch's fused operator, "gemm" and
-"comm" the two parts of "nccl" alone. Results are compared with "nccl" first.
+"comm" the two parts of "nccl" alone. Results are compared with "nccl" first. --eager also measures as
+many calls one by one ("eager"), where launching may take longer than computing.
+
+`tilery bench overlap` runs this and shows the results.
 """
 
 from __future__ import annotations
@@ -19,10 +22,13 @@ import sys
 import time
 from pathlib import Path
 
-import torch
-import torch.distributed as dist
+try:
+    import torch
+    import torch.distributed as dist
 
-import tilery as ty
+    import tilery as ty
+except ImportError as error:
+    sys.exit(f"gpu_overlap: {error} for {sys.executable}, which needs PyTorch with CUDA, and Tilery")
 
 # N, K of the whole layer: Llama-70B gate_up and down, Qwen3-32B gate_up and down, square.
 GATHERED = [(57344, 8192), (51200, 5120), (8192, 8192)]
@@ -97,6 +103,7 @@ def agreed(value: float, op=dist.ReduceOp.MAX) -> float:
 
 
 def recorded(call, calls):
+    """What makes `calls` calls at once, from a graph."""
     for _ in range(2):
         call()
     torch.cuda.synchronize()
@@ -106,7 +113,18 @@ def recorded(call, calls):
             call()
     graph.replay()
     torch.cuda.synchronize()
-    return graph
+    return graph.replay
+
+
+def repeated(call, calls):
+    """What makes `calls` calls, one by one."""
+    def run():
+        for _ in range(calls):
+            call()
+
+    run()
+    torch.cuda.synchronize()
+    return run
 
 
 def once(run, calls) -> float:
@@ -119,24 +137,25 @@ def once(run, calls) -> float:
     return begin.elapsed_time(end) * 1e3 / calls
 
 
-def measure(contenders: dict, rounds: int, calls: int) -> dict:
-    graphs = {}
+def measure(contenders: dict, rounds: int, calls: int, prepare=recorded) -> dict:
+    """Microseconds of a call of each. prepare: `recorded` or `repeated`."""
+    runs = {}
     for name, call in contenders.items():
         problem = 0
         try:
-            graphs[name] = recorded(call, calls)
+            runs[name] = prepare(call, calls)
         except Exception as error:  # noqa: BLE001  a peer that cannot is left out, and says why
             problem = 1
             print(f"rank {dist.get_rank()}: {name}: {str(error).splitlines()[0]}", flush=True)
         if agreed(problem):
-            graphs.pop(name, None)
-    times = {name: [] for name in graphs}
+            runs.pop(name, None)
+    times = {name: [] for name in runs}
     order = random.Random(0)
     for _ in range(rounds):
-        names = list(graphs)
+        names = list(runs)
         order.shuffle(names)
         for name in names:
-            times[name].append(agreed(once(graphs[name].replay, calls)))
+            times[name].append(agreed(once(runs[name], calls)))
     return {name: round(statistics.median(values), 2) for name, values in times.items()}
 
 
@@ -162,6 +181,7 @@ def parsed():
     parser.add_argument("--ops", default="ag_gemm,gemm_rs,gemm_ar")
     parser.add_argument("--rows", default=",".join(map(str, ROWS)))
     parser.add_argument("--widths", default="0", help="ranks that a layer is for; 0: those that run")
+    parser.add_argument("--eager", action="store_true", help="also measure without graphs")
     parser.add_argument("--tune", default="", help='JSON: {op: [options, ...]} to measure besides')
     return parser.parse_args()
 
@@ -182,7 +202,7 @@ def main() -> int:
                 for n, k in GATHERED if op == "ag_gemm" else SUMMED:
                     if options.seconds and agreed(time.monotonic() - begin) > options.seconds:
                         continue
-                    results.append(one(op, m, n, k, width, options.rounds, tune.get(op, [])))
+                    results.append(one(op, m, n, k, width, options, tune.get(op, [])))
                     if rank == 0:
                         print(json.dumps(results[-1]), flush=True)
     if options.output and rank == 0:
@@ -196,7 +216,7 @@ def main() -> int:
     return 1 if wrong or not results else 0
 
 
-def one(op, m, n, k, width, rounds, tune) -> dict:
+def one(op, m, n, k, width, options, tune) -> dict:
     layer = Layer(op, m, n, k, width)
     entry = {"op": op, "m": m, "n": n, "k": k, "width": width, "error": check(layer)}
     contenders = {"ours": layer.ours}
@@ -210,7 +230,10 @@ def one(op, m, n, k, width, rounds, tune) -> dict:
         if op != "gemm_ar" and m >= 16:
             contenders["torch"] = layer.torch
     large = 2.0 * m * layer.n * layer.k > 1e12
-    entry |= measure(contenders, rounds, 2 if large else 5 if m > 512 else 20)
+    calls = 2 if large else 5 if m > 512 else 20
+    entry |= measure(contenders, options.rounds, calls)
+    if options.eager:
+        entry["eager"] = measure(contenders, options.rounds, calls, repeated)
     return entry
 
 

@@ -19,12 +19,22 @@ struct ProfileRequest {
   std::string output; // where the timeline of a program is kept
 };
 
+struct OverlapRequest {
+  int ranks = 2;
+  std::string output = "overlap.json", python = "python3";
+  std::string ops, rows; // as bench/gpu_overlap.py takes them; empty: all
+};
+
 int compileCommand(const CompileRequest &request);
 int doctorCommand(bool json);
 int cacheCommand(bool clear);
 int opsCommand(bool json);
 /// Times the operators on this machine; prints a table, writes JSON when `output` is not empty.
 int benchCommand(const std::string &output);
+/// Overlapped products beside NCCL, cuBLAS and torch: a table, JSON, and an SVG beside it.
+int benchOverlapCommand(const OverlapRequest &request);
+/// Draws what bench/gpu_overlap.py or bench/gpu_collectives.py wrote, as SVG.
+int benchPlotCommand(const std::string &results, const std::string &output);
 
 /// `words`: a timeline, or a program to run with its arguments.
 int profileCommand(const ProfileRequest &request, const std::vector<std::string> &words);

@@ -52,6 +52,40 @@ static void addCompile(CLI::App &app, cli::CompileRequest &request) {
   compile->add_option("-o,--output", request.output, "file to write; default: standard output");
 }
 
+namespace {
+struct BenchRequest {
+  std::string output;
+  cli::OverlapRequest overlap;
+  std::string results, plot;
+};
+} // namespace
+
+static void addBench(CLI::App &app, BenchRequest &request) {
+  CLI::App *bench = app.add_subcommand("bench", "time the operators on this machine");
+  bench->add_option("-o,--output", request.output, "JSON file to write");
+  CLI::App *overlap = bench->add_subcommand(
+      "overlap", "overlapped products on several GPUs beside NCCL and cuBLAS, and torch");
+  overlap->add_option("-n,--ranks", request.overlap.ranks, "GPUs; default: 2")->check(CLI::Range(1, 4096));
+  overlap->add_option("-o,--output", request.overlap.output,
+                      "JSON file to write, with an SVG beside it; default: overlap.json");
+  overlap->add_option("--python", request.overlap.python, "a Python that has PyTorch; default: python3");
+  overlap->add_option("--ops", request.overlap.ops, "some operators only: ag_gemm,gemm_rs");
+  overlap->add_option("--rows", request.overlap.rows, "some M only: 64,8192");
+  CLI::App *plot = bench->add_subcommand("plot", "draw results of bench overlap as SVG");
+  plot->add_option("results", request.results, "their JSON file")->required();
+  plot->add_option("-o,--output", request.plot, "SVG file to write")->required();
+  bench->require_subcommand(0, 1);
+  bench->footer("Example: tilery bench overlap -n 2 -o overlap.json");
+}
+
+static int runBench(const CLI::App &bench, const BenchRequest &request) {
+  if (bench.got_subcommand("overlap"))
+    return cli::benchOverlapCommand(request.overlap);
+  if (bench.got_subcommand("plot"))
+    return cli::benchPlotCommand(request.results, request.plot);
+  return cli::benchCommand(request.output);
+}
+
 /// The first argument, when it is neither an option nor a subcommand.
 static bool refuseUnknown(const CLI::App &app, int argc, char **argv) {
   std::string_view word = argc > 1 ? argv[1] : "-";
@@ -95,7 +129,7 @@ int main(int argc, char **argv) {
   cli::CompileRequest compileRequest;
   cli::ProfileRequest profileRequest;
   bool json = false, clear = false;
-  std::string benchOutput;
+  BenchRequest benchRequest;
   addRun(app, runOptions);
   addProfile(app, profileRequest);
   addCompile(app, compileRequest);
@@ -104,8 +138,7 @@ int main(int argc, char **argv) {
   app.add_subcommand("cache", "the cache of compiled kernels")
       ->add_flag("--clear", clear, "remove all entries");
   app.add_subcommand("ops", "the operators and their options")->add_flag("--json", json, "print JSON");
-  app.add_subcommand("bench", "time the operators on this machine")
-      ->add_option("-o,--output", benchOutput, "JSON file to write");
+  addBench(app, benchRequest);
   constexpr int UsageError = 2;
   if (refuseUnknown(app, argc, argv))
     return UsageError;
@@ -131,5 +164,5 @@ int main(int argc, char **argv) {
     return cli::cacheCommand(clear);
   if (app.got_subcommand("ops"))
     return cli::opsCommand(json);
-  return cli::benchCommand(benchOutput);
+  return runBench(*app.get_subcommand("bench"), benchRequest);
 }

@@ -14,7 +14,7 @@ class BinaryDistribution(Distribution):
 
 setup(
     packages=find_packages(include=["tilery", "tilery.*"]),
-    package_data={"tilery": ["_launch.abi3.so", "lib/*.so", "bin/*", "include/tilery/*"]},
+    package_data={"tilery": ["_launch.abi3.so", "lib/*.so", "bin/*", "bench/*.py", "include/tilery/*"]},
     distclass=BinaryDistribution,
     options={"bdist_wheel": {"py_limited_api": "cp311",
                              "plat_name": "manylinux_2_36_x86_64"}},

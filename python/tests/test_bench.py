@@ -1,0 +1,150 @@
+# SPDX-FileCopyrightText: The Tilery authors
+# SPDX-License-Identifier: Apache-2.0
+"""tilery bench: results beside peers as a table and as a plot. Nothing is measured here."""
+
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from test_cli import tilery  # noqa: F401
+
+RESULTS = Path(__file__).resolve().parents[2] / "bench/results/gpu_overlap.json"
+TIMES = {"op": "gemm_rs", "m": 64, "n": 512, "k": 256, "ours": 10.0, "nccl": 12.0, "torch": 8.0}
+
+
+def written(path: Path, *entries, **more) -> str:
+    path.write_text(json.dumps({"gpu": "A & B", "ranks": 2, "results": list(entries), **more}))
+    return str(path)
+
+
+def drawn(tilery, results, tmp_path) -> list:  # noqa: F811
+    """Elements of the plot, which has to be well-formed."""
+    tilery("bench", "plot", str(results), "-o", str(tmp_path / "plot.svg"))
+    return list(ElementTree.parse(tmp_path / "plot.svg").iter())
+
+
+def points(elements) -> list:
+    return [element for element in elements if element.get("class", "").split()[:1] == ["point"]]
+
+
+def texts(elements, kind) -> list:
+    return [element.text for element in elements if element.get("class") == kind]
+
+
+def place(point) -> tuple:
+    return float(point.get("cx")), float(point.get("cy"))
+
+
+def test_each_result_is_a_point(tilery, tmp_path):  # noqa: F811
+    results = json.loads(RESULTS.read_text())["results"]
+    elements = drawn(tilery, RESULTS, tmp_path)
+    found = {point.find("{*}title").text: point for point in points(elements)}
+    assert len(found) == len(points(elements)) == len(results)
+    assert "time of the peer / time of tilery" in texts(elements, "axis")
+    assert texts(elements, "axis").count("M (rows)") == 3
+    assert texts(elements, "title") == ["2 x NVIDIA H200: above 1, tilery is faster", "ag_gemm", "gemm_rs",
+                                        "gemm_ar"]
+    shapes = {f"N x K = {entry['n']} x {entry['k']}" for entry in results}
+    assert set(texts(elements, "legend")) == shapes | {"NCCL + cuBLAS, in CUDA graphs"}
+    # Both axes are logarithmic: places are those of one line through all points.
+    places, bounds = defaultdict(list), next(iter(elements)).get("viewBox").split()
+    for entry in results:
+        ratio = entry["nccl"] / entry["ours"]
+        name = f"{entry['op']} {entry['m']} {entry['n']} x {entry['k']}: {ratio:.2f} beside NCCL + cuBLAS"
+        x, y = place(found[f"{name}, in CUDA graphs"])
+        assert 0 < x < float(bounds[2]) and 0 < y < float(bounds[3])
+        places["y"].append((math.log(ratio), y))
+        places[entry["op"]].append((math.log(entry["m"]), x))
+    for pairs in places.values():
+        (least, low), (most, high) = min(pairs), max(pairs)
+        assert all(abs(low + (value - least) / (most - least) * (high - low) - at) < 0.2 for value, at in pairs)
+
+
+def test_peers_and_calls_without_graphs_have_marks_of_their_own(tilery, tmp_path):  # noqa: F811
+    eager = {"ours": 30.0, "nccl": 15.0}
+    elements = drawn(tilery, written(tmp_path / "r.json", TIMES | {"eager": eager}), tmp_path)
+    found = {point.find("{*}title").text: point for point in points(elements)}
+    assert {name.split(": ")[1]: (point.tag.split("}")[1], "eager" in point.get("class"))
+            for name, point in found.items()} == {
+        "1.20 beside NCCL + cuBLAS, in CUDA graphs": ("circle", False),
+        "0.80 beside torch, in CUDA graphs": ("rect", False),
+        "0.50 beside NCCL + cuBLAS, without graphs": ("circle", True)}
+    style = next(element.text for element in elements if element.tag.endswith("style"))
+    assert "prefers-color-scheme: dark" in style
+
+
+def test_collectives_are_drawn_over_bytes(tilery, tmp_path):  # noqa: F811
+    results = [{"op": "all_reduce", "bytes": 1 << bits, "ours": 10, "nccl": 20, "torch one_shot": 15,
+                "torch two_shot": 12} for bits in (10, 20, 28)]
+    elements = drawn(tilery, written(tmp_path / "r.json", *results), tmp_path)
+    assert len(points(elements)) == 6 and "bytes of a rank" in texts(elements, "axis")
+    assert {"1K", "1M", "256M"} <= set(texts(elements, "label"))
+    assert any("1.20 beside torch" in point.find("{*}title").text for point in points(elements))
+
+
+def test_results_that_cannot_be_drawn(tilery, tmp_path):  # noqa: F811
+    def refused(path, output="plot.svg"):
+        return tilery("bench", "plot", str(path), "-o", str(tmp_path / output), status=1)
+
+    assert "none.json' cannot be read as JSON" in refused(tmp_path / "none.json")
+    assert "has no times of operators beside peers\nhint: bench/gpu_overlap.py" in refused(
+        written(tmp_path / "r.json"))
+    assert "has no times of operators" in refused(written(tmp_path / "r.json", {"op": "matmul", "ours": 3}))
+    alone = {name: value for name, value in TIMES.items() if name not in ("nccl", "torch")}
+    assert "no peer was measured" in refused(written(tmp_path / "r.json", alone))
+    assert "cannot write '" in refused(written(tmp_path / "r.json", TIMES), "there/is/no/folder.svg")
+
+
+# In place of a Python with PyTorch: leaves its arguments, and on rank 0 the results.
+PYTHON = """#!/bin/sh
+echo "$@" > {folder}/arguments.$RANK
+while [ "$1" != --output ]; do shift; done
+[ $RANK != 0 ] || cp {folder}/measured.json "$2"
+exit {status}
+"""
+
+
+@pytest.mark.parametrize("status", [0, 3])
+def test_overlap_shows_what_was_measured(tilery, tmp_path, status):  # noqa: F811
+    written(tmp_path / "measured.json", TIMES | {"eager": {"ours": 30.0, "nccl": 15.0}})
+    python = tmp_path / "python"
+    python.write_text(PYTHON.format(folder=tmp_path, status=status))
+    python.chmod(0o755)
+    output = tmp_path / "overlap.json"
+    shown = tilery("bench", "overlap", "-n", "2", "--python", str(python), "-o", str(output), "--ops", "gemm_rs",
+                   status=status)
+    for rank in (0, 1):
+        program, *arguments = (tmp_path / f"arguments.{rank}").read_text().split()
+        assert program.endswith("/bench/gpu_overlap.py") and Path(program).exists()
+        assert arguments == ["--eager", "--output", str(output), "--ops", "gemm_rs"]
+    rows = [line.split() for line in shown.splitlines() if line.startswith("gemm_rs")]
+    assert rows == [["gemm_rs", "64", "512", "256", "graph", "10.0", "12.0", "8.0"],
+                    ["gemm_rs", "64", "512", "256", "eager", "30.0", "15.0", "-"]]
+    assert len(points(ElementTree.parse(output.with_suffix(".svg")).iter())) == 3
+
+
+def test_overlap_without_what_it_needs(tilery, tmp_path):  # noqa: F811
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\nexec {sys.executable} -S \"$@\"\n")  # has no packages
+    python.chmod(0o755)
+    output = tmp_path / "overlap.json"
+    told = tilery("bench", "overlap", "--python", str(python), "-o", str(output), status=1)
+    assert "gpu_overlap: No module named 'torch' for " in told and "which needs PyTorch with CUDA" in told
+    assert not output.exists()
+    program = Path(shutil.which("tilery") or Path(__file__).resolve().parents[2] / "build/dev/bin/tilery")
+    if program.read_bytes()[:4] != b"\x7fELF":
+        pytest.skip("the program is that of an installed package")
+    elsewhere = tmp_path / "tilery"
+    shutil.copy(program, elsewhere)
+    environment = os.environ | {"LD_LIBRARY_PATH": str(program.parent.parent / "lib")}
+    run = subprocess.run([elsewhere, "bench", "overlap", "-o", output], env=environment, capture_output=True,
+                         text=True, timeout=60)
+    assert run.returncode == 1
+    assert "gpu_overlap.py is neither in the package nor in a folder around" in run.stderr
