@@ -81,6 +81,12 @@ def test_the_command_line_finds_its_library(environment):
     assert "self-test  all_reduce over 2 ranks: right" in result.stdout
 
 
+def test_the_command_line_finds_what_it_measures_with(environment):
+    result = run(environment, environment / "env" / "bin" / "tilery", "bench", "overlap")
+    assert result.returncode == 1
+    assert "gpu_overlap: No module named 'torch' for " in result.stderr, result.stderr
+
+
 def test_size_and_tag():
     if not WHEELS:
         pytest.skip("no wheel in dist/; run `make wheel`")
