@@ -13,7 +13,7 @@ from backends import require_library
 
 ROOT = Path(__file__).resolve().parents[2]
 SOFTMAX = str(ROOT / "ops/softmax/softmax.py")
-SIGNATURE = "*fp32, *fp32, i32, i32, i32, i32, 1, 64, True, False"
+SIGNATURE = "*fp32, *fp32, i32, i32, i32, i32, 1, 64, True, False, 1"
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def test_an_object_file_links_into_a_c_program(tilery, tmp_path):
 
 
 @pytest.mark.parametrize("arguments,text", [
-    (["compile", SOFTMAX, "-s", "*fp32"], "'softmax' has 10 parameters, but the signature has 1 entries"),
+    (["compile", SOFTMAX, "-s", "*fp32"], "'softmax' has 11 parameters, but the signature has 1 entries"),
     (["compile", "/no/such.py"], "cannot read the kernel file '/no/such.py'"),
     (["compile", SOFTMAX, "-f", "softmx"], "hint: did you mean 'softmax'?"),
     (["compile", SOFTMAX, "-s", SIGNATURE.replace("64", "48")], "needs a power of two"),
