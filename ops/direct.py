@@ -197,12 +197,15 @@ class Schedule:
     """What an overlapped product leaves open: who communicates and computes, and how it is cut.
 
     comm: instances that send (ag_gemm), in `chunks` chunks of a rank's rows; size: rows and columns
-    of a tile, below its powers of two; form: of gemm_ar.
+    of a tile, below its powers of two; form: of gemm_ar; in_place: ag_gemm reads own rows where they
+    are.
     """
 
-    def __init__(self, compute=2, chunks=2, comm=1, tile=(16, 16, 16), size=None, form="two_shot"):
+    def __init__(self, compute=2, chunks=2, comm=1, tile=(16, 16, 16), size=None, form="two_shot",
+                 in_place=True):
         self.compute, self.chunks, self.comm = compute, chunks, comm
         self.tile, self.size, self.form = tile, size or tile[:2], form
+        self.in_place = in_place
 
     def tiles(self, m: int, n: int) -> int:
         return ty.cdiv(m, self.size[0]) * ty.cdiv(n, self.size[1])
@@ -226,9 +229,9 @@ def ag_gemm(ws, a, b, c, schedule, gathered=None):
     m, (k, n) = c.shape[0], b.shape
     rows = ty.cdiv(m, ty.num_ranks())
     kernels("ag_gemm").ag_gemm[(schedule.comm + schedule.compute,)](
-        a, b, c, gathered, ws.stage, ws.entered, ws.ready, ws.epochs, m, n, k, rows,
+        a, b, c, gathered, ws.stage, ws.entered, ws.ready, ws.epochs, a.shape[0], m, n, k, rows,
         ty.cdiv(rows, schedule.chunks), ws.stage.shape[1], *_steps(b), *_steps(c),
-        CHUNKS=schedule.chunks, COMM=schedule.comm, **schedule.constants(a.dtype))
+        IN_PLACE=schedule.in_place, CHUNKS=schedule.chunks, COMM=schedule.comm, **schedule.constants(a.dtype))
 
 
 def gemm_rs(ws, a, b, out, schedule):

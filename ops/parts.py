@@ -141,15 +141,13 @@ def known(index, end, COUNT: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @ty.jit
-def product(a, b, rows, cols, row_known, col_known, first_k, end_k, K, stride_am, stride_ak,
-            stride_bk, stride_bn, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-            BLOCK_K: tl.constexpr, ACC: tl.constexpr):
-    """The tile of a @ b at these rows and columns, of the steps of BLOCK_K from first_k up to
-    end_k; 0 where a row or a column is not known."""
+def add_product(acc, a, b, rows, cols, row_known, col_known, first_k, end_k, K, stride_am, stride_ak,
+                stride_bk, stride_bn, BLOCK_K: tl.constexpr):
+    """acc plus the tile of a @ b at these rows and columns, of the steps of BLOCK_K from first_k up
+    to end_k; plus 0 where a row or a column is not known."""
     depth = tl.arange(0, BLOCK_K).to(tl.int64)
     a_tile = a + rows[:, None] * stride_am + (first_k + depth)[None, :] * stride_ak
     b_tile = b + (first_k + depth)[:, None] * stride_bk + cols[None, :] * stride_bn
-    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=ACC)
     for k in range(first_k, end_k, BLOCK_K):
         left = tl.load(a_tile, mask=row_known[:, None] & (k + depth[None, :] < K), other=0)
         right = tl.load(b_tile, mask=(k + depth[:, None] < K) & col_known[None, :], other=0)
@@ -157,6 +155,15 @@ def product(a, b, rows, cols, row_known, col_known, first_k, end_k, K, stride_am
         a_tile += BLOCK_K * stride_ak
         b_tile += BLOCK_K * stride_bk
     return acc
+
+
+@ty.jit
+def product(a, b, rows, cols, row_known, col_known, first_k, end_k, K, stride_am, stride_ak,
+            stride_bk, stride_bn, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+            BLOCK_K: tl.constexpr, ACC: tl.constexpr):
+    """The tile that `add_product` adds."""
+    return add_product(tl.zeros((BLOCK_M, BLOCK_N), dtype=ACC), a, b, rows, cols, row_known, col_known,
+                       first_k, end_k, K, stride_am, stride_ak, stride_bk, stride_bn, BLOCK_K)
 
 
 @ty.jit

@@ -193,6 +193,31 @@ def test_transfers_arrive_late():
         run(body, 3, seed=seed, delay=True)
 
 
+@pytest.mark.parametrize("m,ranks,chunks", [
+    (100, 3, 1), (100, 3, 3), (100, 3, 5), (96, 3, 2), (90, 4, 8), (33, 8, 2), (130, 5, 7), (17, 2, 20)])
+def test_tiles_of_copied_rows(m, ranks, chunks):
+    """Own tiles come from a, those at borders of ranks, and all of a misaligned a, from staging; what
+    the call before has left there is not taken for the rows of this one."""
+    def body():
+        rank, b, results = ty.rank(), data_of(6, (8, 12)), []
+        for call in range(3):
+            rows = data_of(5, (m, 8), call=call)[rows_of(m, rank, ranks)]
+            memory = np.empty(rows.size + 8, "f4")
+            first = -(memory.ctypes.data // 4) % 4 + (rank == 1)
+            a = memory[first:first + rows.size].reshape(rows.shape)
+            a[:] = rows
+            c, gathered = np.zeros((m, 12), "f4"), np.zeros((m, 8), "f4")
+            ty.ops.ag_gemm(a, b, c, gathered, form="copies", chunks=chunks, block_m=16)
+            results.append((c, gathered))
+        return results
+    for seed in range(10):
+        for calls in run(body, ranks, seed=seed, delay=True):
+            for call, (c, gathered) in enumerate(calls):
+                a = data_of(5, (m, 8), call=call)
+                np.testing.assert_array_equal(gathered, a)
+                assert_close(c, f64(a) @ f64(data_of(6, (8, 12))), depth=8)
+
+
 @pytest.mark.parametrize("ranks", RANKS)
 @pytest.mark.parametrize("m", [0, 1, 17, 150])
 @pytest.mark.parametrize("forms", [("instances", "overlapped", "two_shot"),

@@ -3,6 +3,7 @@
 // Host side of ag_gemm: c[M, N] = all_gather(a) @ b, optionally with the gathered A.
 #include "ops/overlapped.h"
 
+#include <bit>
 #include <optional>
 
 namespace tilery::ops {
@@ -49,7 +50,13 @@ private:
   AgreedValues values() const;
   int64_t chooseChunks(bool fast) const;
   int64_t chooseComm(const Overlapped &o) const;
-  void addCopies(Copies &copies, int64_t chunks) const;
+  /// Own rows that are read in staging, as others' are: those before `head` and from `tail` on.
+  struct Border {
+    int64_t head, tail;
+  };
+  bool isInPlace() const;
+  Border border(int64_t tileRows) const;
+  void addCopies(Copies &copies, int64_t chunks, int64_t tileRows) const;
   const Workspace &gatheredRows();
 
   Call &call;
@@ -115,15 +122,38 @@ void AgGemm::unfused() {
   callOp("matmul", call, {all, b, c}, tileOptions(call));
 }
 
-void AgGemm::addCopies(Copies &copies, int64_t chunks) const {
+// Without rows there is no `a` to describe to bulk copies, and they need aligned ones.
+bool AgGemm::isInPlace() const {
+  constexpr uintptr_t alignment = 16;
+  return a.shape[0] > 0 && std::bit_cast<uintptr_t>(a.data) % alignment == 0;
+}
+
+// Tiles count from row 0 of all ranks, so the first and the last one with own rows may have others'.
+AgGemm::Border AgGemm::border(int64_t tileRows) const {
+  int64_t own = a.shape[0], first = rank * rows, end = first + own;
+  if (!isInPlace())
+    return {own, 0};
+  int64_t tail = end == m ? own : end / tileRows * tileRows - first;
+  return {std::min(ceilDiv(first, tileRows) * tileRows - first, own), std::max<int64_t>(tail, 0)};
+}
+
+void AgGemm::addCopies(Copies &copies, int64_t chunks, int64_t tileRows) const {
   int64_t chunkRows = ceilDiv(rows, chunks), own = a.shape[0];
+  auto [head, tail] = border(tileRows);
   auto *source = static_cast<const char *>(a.data);
-  for (int64_t chunk = 0; chunk < chunks; ++chunk)
-    for (int step = 0; step < ranks; ++step) {
-      int64_t begin = std::min(chunk * chunkRows, own), end = std::min(begin + chunkRows, own);
-      copies.add((rank + step) % ranks, source + begin * rowBytes, (rank * rows + begin) * rowBytes,
+  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+    int64_t chunkBegin = std::min(chunk * chunkRows, own);
+    int64_t chunkEnd = std::min(chunkBegin + chunkRows, own);
+    auto add = [&](int peer, int64_t begin, int64_t end) {
+      copies.add(peer, source + begin * rowBytes, (rank * rows + begin) * rowBytes,
                  (end - begin) * rowBytes, rank * chunks + chunk);
-    }
+    };
+    if (chunkBegin < head || chunkEnd > tail)
+      add(rank, chunkBegin < head ? chunkBegin : std::max(chunkBegin, tail),
+          chunkEnd > tail ? chunkEnd : std::min(chunkEnd, head));
+    for (int step = 1; step < ranks; ++step)
+      add((rank + step) % ranks, chunkBegin, chunkEnd);
+  }
 }
 
 void AgGemm::overlapped(bool byCopies) {
@@ -140,17 +170,17 @@ void AgGemm::overlapped(bool byCopies) {
                   .slots = chunks,
                   .stageBytes = ranks * rows * std::max<int64_t>(rowBytes, 1),
                   .buffers = byCopies ? 1 : 2});
+  const MatmulPlan &p = o.plan;
   Copies copies(call, ws);
   if (byCopies) {
-    addCopies(copies, chunks);
+    addCopies(copies, chunks, p.rows);
     o.guarded([&] { copies.open(); });
   }
-  const MatmulPlan &p = o.plan;
   auto launch = [&](const auto &gathered) {
     o.launch("ag_gemm", copies.list(), memory(a), memory(b), memory(c), gathered, ws.stage(dtype),
-             ws.entered, ws.ready, ws.epochs, m, n, k, rows, ceilDiv(rows, chunks),
+             ws.entered, ws.ready, ws.epochs, a.shape[0], m, n, k, rows, ceilDiv(rows, chunks),
              ws.stageCapacity(dtype), stride(b, 0), stride(b, 1), stride(c, 0), stride(c, 1),
-             chunks, comm, p.blockM, p.blockN, p.blockK, p.rows, p.columns, p.groupM,
+             isInPlace(), chunks, comm, p.blockM, p.blockN, p.blockK, p.rows, p.columns, p.groupM,
              accumulator(dtype));
   };
   if (call.has(3))

@@ -4,9 +4,10 @@
 
 Who brings the chunks: instances 0 .. COMM - 1, each its share of every chunk, or, where COMM is 0,
 copy engines, whose transfers run beside the kernel. The other instances compute tiles, those of the
-own rows first, then those of the ranks behind it.
-Transfers have one staging buffer, and `open_call` before each call. Otherwise every launch advances an epoch that each instance keeps in device memory, so that calls follow
-each other without a reset by the host. Staging is double buffered: a peer's slot is written in
+own rows first, which nobody has to bring, then those of the ranks behind it.
+Transfers have one staging buffer, and `open_call` before each call. Otherwise every launch advances
+an epoch that each instance keeps in device memory, so that calls follow each other without a reset by
+the host. Staging is double buffered: a peer's slot is written in
 epoch e only after that peer has entered e - 1, that is, has finished e - 2 and its reads.
 """
 
@@ -14,7 +15,7 @@ import tilery as ty
 import tilery.language as tl
 import tilery.language.device as dl
 
-from ..parts import copy, enter, known, place, product
+from ..parts import add_product, copy, enter, known, place
 
 
 @ty.jit
@@ -40,20 +41,21 @@ def send_shares(a, slot, entered, ready, epoch, M, K, rows_per_rank, chunk_rows,
 
 
 @ty.jit
-def ag_gemm(a, b, c, gathered, stage, entered, ready, epochs, M, N, K, rows_per_rank, chunk_rows,
-            capacity, stride_bk, stride_bn, stride_cm, stride_cn,
+def ag_gemm(a, b, c, gathered, stage, entered, ready, epochs, own, M, N, K, rows_per_rank, chunk_rows,
+            capacity, stride_bk, stride_bn, stride_cm, stride_cn, IN_PLACE: tl.constexpr,
             CHUNKS: tl.constexpr, COMM: tl.constexpr, BLOCK_M: tl.constexpr,
             BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, ROWS: tl.constexpr,
             COLUMNS: tl.constexpr, GROUP_M: tl.constexpr, ACC: tl.constexpr):
     """c[M, N] = all_gather(a) @ b; grid (COMM + computing instances,), all resident at once.
 
-    a: this rank's rows, contiguous [rows, K]; rank r owns rows r * rows_per_rank up to the next
+    a: this rank's rows, contiguous [own, K]; rank r owns rows r * rows_per_rank up to the next
     rank's or M. A rank's rows fall into CHUNKS chunks of chunk_rows. gathered: None, or
     contiguous [M, K] that receives all of A. Tiles are ROWS x COLUMNS, at most BLOCK_M x BLOCK_N,
-    which are powers of two. stage: symmetric, [2, capacity >= ranks * rows_per_rank * K]; entered:
-    [ranks] signals; ready: [ranks, CHUNKS] signals, each of which a call advances by COMM; epochs:
-    int64 [instances], all starting at 0. Where COMM is 0, stage is [1, capacity], epochs[0] the epoch,
-    to which transfers set ready.
+    which are powers of two; IN_PLACE: those that lie within the own rows take them from a, not from
+    stage. stage: symmetric, [2, capacity >= ranks * rows_per_rank * K]; entered: [ranks] signals;
+    ready: [ranks, CHUNKS] signals, each of which a call advances by COMM; epochs: int64 [instances],
+    all starting at 0. Where COMM is 0, stage is [1, capacity], epochs[0] the epoch, to which
+    transfers set ready, of own chunks only where a tile takes rows from stage.
     """
     pid = tl.program_id(0)
     rank = dl.rank()
@@ -68,7 +70,9 @@ def ag_gemm(a, b, c, gathered, stage, entered, ready, epochs, M, N, K, rows_per_
         slot = stage
     tiles_m = tl.cdiv(M, ROWS)
     tiles_n = tl.cdiv(N, COLUMNS)
-    start_m = (rank * rows_per_rank + ROWS - 1) // ROWS
+    first = rank * rows_per_rank
+    start_m = (first + ROWS - 1) // ROWS
+    own_tiles = tl.where(first + own == M, tiles_m, (first + own) // ROWS) - start_m
     if pid < COMM:
         send_shares(a, slot, entered, ready, epoch, M, K, rows_per_rank, chunk_rows, CHUNKS, COMM)
     else:
@@ -76,24 +80,36 @@ def ag_gemm(a, b, c, gathered, stage, entered, ready, epochs, M, N, K, rows_per_
             walked_m, tile_n = place(item, tiles_m, tiles_n, GROUP_M)
             tile_m = (start_m + walked_m) % tiles_m
             row = tile_m * ROWS
-            last = tl.minimum(row + ROWS, M) - 1
-            first_chunk = row // rows_per_rank * CHUNKS + row % rows_per_rank // chunk_rows
-            last_chunk = last // rows_per_rank * CHUNKS + last % rows_per_rank // chunk_rows
             rows = row.to(tl.int64) + tl.arange(0, BLOCK_M)
             cols = tile_n.to(tl.int64) * COLUMNS + tl.arange(0, BLOCK_N)
             row_known = known(rows, M, ROWS, BLOCK_M)
             col_known = known(cols, N, COLUMNS, BLOCK_N)
-            dl.wait(ready + first_chunk, last_chunk - first_chunk + 1, waitValue=arrived, cmp="ge")
-            acc = product(slot, b, rows, cols, row_known, col_known, 0, K, K, K, 1, stride_bk,
-                          stride_bn, BLOCK_M, BLOCK_N, BLOCK_K, ACC)
+            acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=ACC)
+            start_k = 0
+            if IN_PLACE:
+                start_k = tl.where(walked_m < own_tiles, K, 0)
+                acc = add_product(acc, a, b, rows - first, cols, known(rows - first, own, ROWS, BLOCK_M),
+                                  col_known, 0, start_k, K, K, 1, stride_bk, stride_bn, BLOCK_K)
+            if not IN_PLACE or start_k < K:
+                last = tl.minimum(row + ROWS, M) - 1
+                first_chunk = row // rows_per_rank * CHUNKS + row % rows_per_rank // chunk_rows
+                last_chunk = last // rows_per_rank * CHUNKS + last % rows_per_rank // chunk_rows
+                dl.wait(ready + first_chunk, last_chunk - first_chunk + 1, waitValue=arrived, cmp="ge")
+            acc = add_product(acc, slot, b, rows, cols, row_known, col_known, start_k, K, K, K, 1,
+                              stride_bk, stride_bn, BLOCK_K)
             tl.store(c + rows[:, None] * stride_cm + cols[None, :] * stride_cn, acc,
                      mask=row_known[:, None] & col_known[None, :])
     if gathered is not None:
         for chunk in range(pid, CHUNKS * dl.num_ranks(), tl.num_programs(0)):
-            first = (chunk // CHUNKS).to(tl.int64) * rows_per_rank
-            row = first + tl.minimum(chunk % CHUNKS * chunk_rows, rows_per_rank)
-            row_end = tl.minimum(tl.minimum(row + chunk_rows, first + rows_per_rank), M)
-            dl.wait(ready + chunk, waitValue=arrived, cmp="ge")
-            copy(gathered + row * K, slot + row * K, tl.maximum(row_end - row, 0) * K, 1024)
+            source = chunk // CHUNKS
+            at = tl.minimum(chunk % CHUNKS * chunk_rows, rows_per_rank).to(tl.int64)
+            row = source.to(tl.int64) * rows_per_rank + at
+            count = tl.minimum(tl.minimum(chunk_rows, rows_per_rank - at), M - row)
+            count = tl.maximum(count, 0) * K
+            if source == rank:
+                copy(gathered + row * K, a + at * K, count, 1024)
+            else:
+                dl.wait(ready + chunk, waitValue=arrived, cmp="ge")
+                copy(gathered + row * K, slot + row * K, count, 1024)
     if COMM > 0:
         tl.store(epochs + pid, epoch)

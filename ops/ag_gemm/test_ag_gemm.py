@@ -61,10 +61,11 @@ def test_types(backend, dtype):
     check(run(lambda: multiply(33, dtype), 4), 33, 4, dtype)
 
 
+@pytest.mark.parametrize("in_place", [True, False])
 @pytest.mark.parametrize("compute,chunks,comm,size", [
     (1, 1, 1, None), (3, 3, 2, None), (4, 5, 3, None), (2, 2, 1, (12, 16)), (2, 2, 1, (16, 8))])
-def test_schedules(backend, compute, chunks, comm, size):
-    schedule = direct.Schedule(compute, chunks, comm, size=size)
+def test_schedules(backend, compute, chunks, comm, size, in_place):
+    schedule = direct.Schedule(compute, chunks, comm, size=size, in_place=in_place)
     check(run(lambda: multiply(50, schedule=schedule, with_gathered=True), 3), 50, 3)
 
 

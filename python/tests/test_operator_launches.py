@@ -150,6 +150,31 @@ def test_ranks_with_different_operands_share_their_tiles(op, form):
     """) == ["4 {33}"] * 3
 
 
+@pytest.mark.parametrize("m,misaligned,copied", [
+    (2048, 0, 0),   # whole tiles of 128 rows on each rank
+    (2048, 1, 4),   # bulk copies could not bring the rows from where they are
+    (2000, 0, 2),   # rank 0's last chunk, rank 1's first one; not the end of rank 1, where all rows end
+    (100, 0, 8)])   # one tile
+def test_own_rows_are_copied_only_where_a_tile_has_others_too(m, misaligned, copied):
+    """Each of 2 ranks copies 4 chunks and as many signals to the other; within a rank, `copied` in all."""
+    assert launches(f"""
+        def body():
+            a, b, c = arrays({m} * 512 + 1, (512, 4096), ({m}, 4096), kind="fp16")
+            offset = ty.rank() if {misaligned} else 0
+            options = dict(form="copies", chunks=4, block_m=128)
+            ty.ops.ag_gemm(Part(a, [{m} // 2, 512], offset), Part(b, [512, 4096]), Part(c, [{m}, 4096]),
+                           **options)
+            ty.barrier()
+            if ty.rank() == 0:
+                fake.fake_cuda_reset()
+            ty.barrier()
+            ty.ops.ag_gemm(Part(a, [{m} // 2, 512], offset), Part(b, [512, 4096]), Part(c, [{m}, 4096]),
+                           **options)
+        ty.spawn(body, ranks=2, device="cuda", heap_bytes=1 << 30)
+        print(fake.fake_cuda_calls().decode().split().count("cuMemcpyAsync"))
+    """) == [str(2 * (2 * 4 + copied))]
+
+
 def test_every_operator_is_watched_by_the_sanitizer(monkeypatch):
     """utils/gpu_sanitize.sh runs what utils/gpu_operators.py knows."""
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "utils"))

@@ -166,11 +166,11 @@ OPERATORS = [
     ("reduce_scatter", "reduce_scatter_pull",
      f"*fp16:16, *fp16:16, symm *fp16:16, {_RING}, i32, i32, i32, fp32, 1024", {}, False),
     ("ag_gemm", "ag_gemm",
-     f"*bf16:16, *bf16:16, *bf16:16, None, symm *bf16:16, {_RING}, i32, i32:16, i32:16, i32, i32, i32:16, "
-     "i32:16, i32:1, i32:16, i32:1, 2, 8, 64, 64, 32, 64, 64, 8, fp32", {}, False),
+     f"*bf16:16, *bf16:16, *bf16:16, None, symm *bf16:16, {_RING}, i32, i32, i32:16, i32:16, i32, i32, "
+     "i32:16, i32:16, i32:1, i32:16, i32:1, False, 2, 8, 64, 64, 32, 64, 64, 8, fp32", {}, False),
     ("ag_gemm", "ag_gemm",
-     f"*bf16:16, *bf16:16, *bf16:16, None, symm *bf16:16, {_RING}, i32, i32:16, i32:16, i32, i32, i32:16, "
-     "i32:16, i32:1, i32:16, i32:1, 2, 0, 64, 64, 32, 64, 64, 8, fp32", {}, False),
+     f"*bf16:16, *bf16:16, *bf16:16, None, symm *bf16:16, {_RING}, i32, i32, i32:16, i32:16, i32, i32, "
+     "i32:16, i32:16, i32:1, i32:16, i32:1, True, 2, 0, 64, 64, 32, 64, 64, 8, fp32", {}, False),
     ("gemm_rs", "gemm_rs",
      f"*bf16:16, *bf16:16, *bf16:16, symm *bf16:16, {_RING}, i32, i32:16, i32:16, i32, i32, i32:16, "
      f"{_STRIDES}, False, bf16, 64, 64, 32, 64, 64, 8, fp32", {}, False),

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The Tilery authors
 # SPDX-License-Identifier: Apache-2.0
-"""Overlapped products as PTX for Hopper, assembled where ptxas is."""
+"""PTX of the overlapped products for Hopper: matrix units and bulk copies beside signals."""
 
 import pytest
-from test_ptx import OPERATORS, ROOT, assemble, ptx_of, spilled_bytes
+from test_ptx import OPERATORS, ROOT, assemble, machine_code, ptx_of, spilled_bytes
 
 OVERLAPPED = [entry for entry in OPERATORS if entry[0] in ("ag_gemm", "gemm_rs", "gemm_ar")]
 
@@ -20,3 +20,19 @@ def test_overlapped_products_on_hopper(op, function, signature, tmp_path):
     # the other half.
     most = {"ag_gemm": 0, "gemm_rs": 512, "gemm_ar": 2048}[op]
     assert spilled_bytes(remarks) <= most or "symm *fp32" in signature, remarks
+
+@pytest.mark.parametrize("gathered", ["None", "*bf16:16"])
+@pytest.mark.parametrize("strides", ["i32:16, i32:1", "i32:1, i32:16"])
+def test_own_rows_in_place_on_hopper(strides, gathered, tmp_path):
+    """Products with own rows and with staged ones need no stack, and share a ring: two would not have
+    three slots of 48 KiB."""
+    signature = (f"*bf16:16, *bf16:16, *bf16:16, {gathered}, symm *bf16:16, signal, signal, "
+                 f"*i64:16, i32, i32, i32:16, i32:16, i32, i32, i32:16, {strides}, i32:16, i32:1, "
+                 "True, 8, 0, 128, 256, 64, 128, 256, 8, fp32")
+    three, four = (ptx_of(ROOT / "ops/ag_gemm/ag_gemm.py", "ag_gemm", signature, "sm_90a", num_warps=8,
+                          num_stages=stages) for stages in (3, 4))
+    assert three.count("mbarrier.init") == 2 * 3
+    remarks, code = assemble(four, "sm_90a", tmp_path)
+    assert spilled_bytes(remarks) == 0, remarks
+    text = machine_code(code)
+    assert text.count("HGMMA.64x256x16") == 2 * 4 and "UTMALDG.2D" in text
