@@ -21,6 +21,7 @@ def test_overlapped_products_on_hopper(op, function, signature, tmp_path):
     most = {"ag_gemm": 0, "gemm_rs": 512, "gemm_ar": 2048}[op]
     assert spilled_bytes(remarks) <= most or "symm *fp32" in signature, remarks
 
+
 @pytest.mark.parametrize("gathered", ["None", "*bf16:16"])
 @pytest.mark.parametrize("strides", ["i32:16, i32:1", "i32:1, i32:16"])
 def test_own_rows_in_place_on_hopper(strides, gathered, tmp_path):
