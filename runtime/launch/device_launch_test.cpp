@@ -6,13 +6,12 @@
 #include "runtime/launch/device_kernel.h"
 #include "runtime/launch/device_workspace.h"
 #include "runtime/launch/launch.h"
+#include "runtime/launch/launch_test_support.h"
 
 #include "runtime/base/clock.h"
-#include "runtime/base/knobs.h"
 
 #include <array>
 #include <cstring>
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <optional>
 #include <thread>
@@ -20,21 +19,11 @@
 namespace tilery::rt {
 namespace {
 
-template <typename Action> Error errorOf(Action action) {
-  try {
-    action();
-  } catch (const Error &error) {
-    return error;
-  }
-  return Error(TILERY_OK, "no error");
-}
+using test::calls;
+using test::errorOf;
+using test::reset;
+using test::symbol;
 
-template <typename Function> Function *symbol(const char *name) {
-  static void *library = dlopen(knobs().cudaLibrary.c_str(), RTLD_NOW);
-  return reinterpret_cast<Function *>(dlsym(library, name));
-}
-std::string calls() { return symbol<decltype(fake_cuda_calls)>("fake_cuda_calls")(); }
-void reset() { symbol<decltype(fake_cuda_reset)>("fake_cuda_reset")(); }
 fake_cuda_launch lastLaunch() {
   int32_t count = symbol<decltype(fake_cuda_launch_count)>("fake_cuda_launch_count")();
   return symbol<decltype(fake_cuda_launch_at)>("fake_cuda_launch_at")(count - 1);

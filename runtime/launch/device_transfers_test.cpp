@@ -5,11 +5,10 @@
 #include "runtime/hal/cuda/fake/fake_cuda.h"
 #include "runtime/launch/device_kernel.h"
 #include "runtime/launch/launch.h"
+#include "runtime/launch/launch_test_support.h"
 
-#include "runtime/base/knobs.h"
 
 #include <cstring>
-#include <dlfcn.h>
 #include <functional>
 #include <gtest/gtest.h>
 #include <thread>
@@ -17,21 +16,11 @@
 namespace tilery::rt {
 namespace {
 
-template <typename Action> Error errorOf(Action action) {
-  try {
-    action();
-  } catch (const Error &error) {
-    return error;
-  }
-  return Error(TILERY_OK, "no error");
-}
-
-template <typename Function> Function *symbol(const char *name) {
-  static void *library = dlopen(knobs().cudaLibrary.c_str(), RTLD_NOW);
-  return reinterpret_cast<Function *>(dlsym(library, name));
-}
-std::string calls() { return symbol<decltype(fake_cuda_calls)>("fake_cuda_calls")(); }
-void reset() { symbol<decltype(fake_cuda_reset)>("fake_cuda_reset")(); }
+using test::calls;
+using test::errorOf;
+using test::onDevice;
+using test::reset;
+using test::symbol;
 
 class DeviceTransfers : public testing::Test {
 protected:
@@ -54,14 +43,6 @@ protected:
   hal::DeviceRef where;
   uint64_t arguments[1] = {0x7000};
 };
-
-WorldOptions onDevice(int ranks) {
-  WorldOptions options;
-  options.ranks = ranks;
-  options.device = 1;
-  options.heapBytes = 1 << 20;
-  return options;
-}
 
 /// Two chunks for the other rank, in the heaps of a world on a device.
 struct Plan {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launches on one rank, with C++ functions in the place of compiled kernels.
 #include "runtime/launch/launch.h"
+#include "runtime/launch/launch_test_support.h"
 
 #include <chrono>
 #include <gtest/gtest.h>
@@ -10,14 +11,7 @@
 namespace tilery::rt {
 namespace {
 
-template <typename Action> Error errorOf(Action action) {
-  try {
-    action();
-  } catch (const Error &error) {
-    return error;
-  }
-  return Error(TILERY_OK, "no error");
-}
+using test::errorOf;
 
 KernelImage makeImage(const char *name, tilery_kernel_entry entry) {
   KernelImage image;

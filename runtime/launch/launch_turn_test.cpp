@@ -4,6 +4,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/launch/device_kernel.h"
 #include "runtime/launch/launch.h"
+#include "runtime/launch/launch_test_support.h"
 #include "runtime/launch/launch_turn.h"
 #include "runtime/world/world.h"
 
@@ -17,13 +18,7 @@
 namespace tilery::rt {
 namespace {
 
-WorldOptions onDevice(int ranks) {
-  WorldOptions options;
-  options.ranks = ranks;
-  options.device = 1;
-  options.heapBytes = 1 << 20;
-  return options;
-}
+using test::onDevice;
 
 // A thread's work that has to be held for as long as this says.
 class Held {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Transfers beside grids, on the host: what arrives when, and what is refused.
 #include "runtime/launch/launch.h"
+#include "runtime/launch/launch_test_support.h"
 
 #include <gtest/gtest.h>
 #include <thread>
@@ -9,14 +10,7 @@
 namespace tilery::rt {
 namespace {
 
-template <typename Action> Error errorOf(Action action) {
-  try {
-    action();
-  } catch (const Error &error) {
-    return error;
-  }
-  return Error(TILERY_OK, "no error");
-}
+using test::errorOf;
 
 constexpr int64_t Words = 1000, Chunks = 4;
 
