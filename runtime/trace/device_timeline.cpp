@@ -91,15 +91,16 @@ uint32_t DeviceTimeline::add(TracedKernel kernel) {
   return uint32_t(kernels.size() - 1);
 }
 
-//===-- To the host's timeline
-//------------------------------------------------------------------------------===//
+//===-- To the host's timeline ---------------------------------------------------------------------===//
 
-// Between the readings at both ends, since the clocks do not run equally fast.
+// Between the readings at both ends, since the clocks do not run equally fast. Quartz keeps within 100 ppm;
+// what readings of a short span differ by beyond that is their error.
 int64_t DeviceTimeline::onHost(uint64_t deviceNs) const {
+  constexpr double MostGained = 2e-4;
   int64_t since = int64_t(deviceNs) - first.deviceNs;
   int64_t deviceSpan = last.deviceNs - first.deviceNs, hostSpan = last.hostNs - first.hostNs;
   double gained = deviceSpan > 0 ? double(hostSpan - deviceSpan) / double(deviceSpan) : 0;
-  return first.hostNs + since + int64_t(gained * double(since));
+  return first.hostNs + since + int64_t(std::clamp(gained, -MostGained, MostGained) * double(since));
 }
 
 static TraceKind kindOf(uint8_t kind) {
