@@ -141,6 +141,23 @@ def known(index, end, COUNT: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @ty.jit
+def span(tile, first, end, COUNT: tl.constexpr, BLOCK: tl.constexpr):
+    """(indices along one dimension, which of them are known) of a tile of COUNT, counted from `first`."""
+    index = first + tile.to(tl.int64) * COUNT + tl.arange(0, BLOCK)
+    return index, known(index, end, COUNT, BLOCK)
+
+
+@ty.jit
+def place_of_owner(item, rows_per_rank, tiles_n, ROWS: tl.constexpr, GROUP_M: tl.constexpr):
+    """(owner, number among its tiles, row, column of tiles) of an item of a walk through the tiles of
+    all ranks' rows, which begins with those of the next rank and ends with the own ones."""
+    tiles_m = tl.cdiv(rows_per_rank, ROWS)
+    tile = item % (tiles_m * tiles_n)
+    tile_m, tile_n = place(tile, tiles_m, tiles_n, GROUP_M)
+    return (dl.rank() + 1 + item // (tiles_m * tiles_n)) % dl.num_ranks(), tile, tile_m, tile_n
+
+
+@ty.jit
 def add_product(acc, a, b, rows, cols, row_known, col_known, first_k, end_k, K, stride_am, stride_ak,
                 stride_bk, stride_bn, BLOCK_K: tl.constexpr):
     """acc plus the tile of a @ b at these rows and columns, of the steps of BLOCK_K from first_k up

@@ -15,7 +15,7 @@ import tilery as ty
 import tilery.language as tl
 import tilery.language.device as dl
 
-from ..parts import add_product, copy, enter, known, place
+from ..parts import add_product, copy, enter, known, place, span
 
 
 @ty.jit
@@ -80,10 +80,8 @@ def ag_gemm(a, b, c, gathered, stage, entered, ready, epochs, own, M, N, K, rows
             walked_m, tile_n = place(item, tiles_m, tiles_n, GROUP_M)
             tile_m = (start_m + walked_m) % tiles_m
             row = tile_m * ROWS
-            rows = row.to(tl.int64) + tl.arange(0, BLOCK_M)
-            cols = tile_n.to(tl.int64) * COLUMNS + tl.arange(0, BLOCK_N)
-            row_known = known(rows, M, ROWS, BLOCK_M)
-            col_known = known(cols, N, COLUMNS, BLOCK_N)
+            rows, row_known = span(tile_m, 0, M, ROWS, BLOCK_M)
+            cols, col_known = span(tile_n, 0, N, COLUMNS, BLOCK_N)
             acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=ACC)
             start_k = 0
             if IN_PLACE:

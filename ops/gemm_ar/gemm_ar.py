@@ -16,7 +16,7 @@ import tilery as ty
 import tilery.language as tl
 import tilery.language.device as dl
 
-from ..parts import add_parts, enter, known, part_from, place, product, send_part
+from ..parts import add_parts, enter, part_from, place, place_of_owner, product, send_part, span
 
 
 @ty.jit
@@ -43,10 +43,8 @@ def gemm_ar_one_shot(a, b, out, stage, entered, arrived, epochs, M, N, K, capaci
     whole = M.to(tl.int64) * N
     for tile in range(pid, tiles, tl.num_programs(0)):
         tile_m, tile_n = place(tile, tiles_m, tiles_n, GROUP_M)
-        rows = tile_m.to(tl.int64) * ROWS + tl.arange(0, BLOCK_M)
-        cols = tile_n.to(tl.int64) * COLUMNS + tl.arange(0, BLOCK_N)
-        row_known = known(rows, M, ROWS, BLOCK_M)
-        col_known = known(cols, N, COLUMNS, BLOCK_N)
+        rows, row_known = span(tile_m, 0, M, ROWS, BLOCK_M)
+        cols, col_known = span(tile_n, 0, N, COLUMNS, BLOCK_N)
         acc = product(a, b, rows, cols, row_known, col_known, 0, K, K, stride_am, stride_ak,
                       stride_bk, stride_bn, BLOCK_M, BLOCK_N, BLOCK_K, ACC)
         inside = row_known[:, None] & col_known[None, :]
@@ -93,14 +91,10 @@ def gemm_ar_two_shot(a, b, out, stage, result, entered, arrived, done, epochs, M
     tiles_n = tl.cdiv(N, COLUMNS)
     tiles = tiles_m * tiles_n
     for item in range(pid, world * tiles, tl.num_programs(0)):
-        tile = item % tiles
-        owner = (rank + 1 + item // tiles) % world
-        tile_m, tile_n = place(tile, tiles_m, tiles_n, GROUP_M)
+        owner, tile, tile_m, tile_n = place_of_owner(item, rows_per_rank, tiles_n, ROWS, GROUP_M)
         first = owner.to(tl.int64) * rows_per_rank
-        rows = first + tile_m.to(tl.int64) * ROWS + tl.arange(0, BLOCK_M)
-        cols = tile_n.to(tl.int64) * COLUMNS + tl.arange(0, BLOCK_N)
-        row_known = known(rows, M, ROWS, BLOCK_M)
-        col_known = known(cols, N, COLUMNS, BLOCK_N)
+        rows, row_known = span(tile_m, first, M, ROWS, BLOCK_M)
+        cols, col_known = span(tile_n, 0, N, COLUMNS, BLOCK_N)
         acc = product(a, b, rows, cols, row_known, col_known, 0, K, K, stride_am, stride_ak,
                       stride_bk, stride_bn, BLOCK_M, BLOCK_N, BLOCK_K, ACC)
         inside = (row_known & (rows < first + rows_per_rank))[:, None] & col_known[None, :]
@@ -115,14 +109,11 @@ def gemm_ar_two_shot(a, b, out, stage, result, entered, arrived, done, epochs, M
                           tiles, epoch)
     # What the others have added up, in the order in which they do.
     for item in range(pid, (world - 1) * tiles, tl.num_programs(0)):
-        tile = item % tiles
-        owner = (rank + 1 + item // tiles) % world
-        tile_m, tile_n = place(tile, tiles_m, tiles_n, GROUP_M)
+        owner, tile, tile_m, tile_n = place_of_owner(item, rows_per_rank, tiles_n, ROWS, GROUP_M)
         first = owner.to(tl.int64) * rows_per_rank
-        rows = first + tile_m.to(tl.int64) * ROWS + tl.arange(0, BLOCK_M)
-        cols = tile_n.to(tl.int64) * COLUMNS + tl.arange(0, BLOCK_N)
-        row_known = known(rows, M, ROWS, BLOCK_M) & (rows < first + rows_per_rank)
-        inside = row_known[:, None] & known(cols, N, COLUMNS, BLOCK_N)[None, :]
+        rows, row_known = span(tile_m, first, M, ROWS, BLOCK_M)
+        cols, col_known = span(tile_n, 0, N, COLUMNS, BLOCK_N)
+        inside = (row_known & (rows < first + rows_per_rank))[:, None] & col_known[None, :]
         dl.wait(done + owner * tiles + tile, waitValue=epoch, cmp="ge")
         theirs = sums + owner.to(tl.int64) * whole
         value = tl.load(theirs + (rows - first)[:, None] * N + cols[None, :], mask=inside, other=0)

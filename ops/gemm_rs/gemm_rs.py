@@ -14,7 +14,8 @@ import tilery as ty
 import tilery.language as tl
 import tilery.language.device as dl
 
-from ..parts import add_parts, enter, known, leave_part, place, product, send_part, tell
+from ..parts import (add_parts, enter, known, leave_part, place, place_of_owner, product, send_part, span,
+                     tell)
 
 
 @ty.jit
@@ -52,16 +53,18 @@ def gemm_rs(a, b, out, stage, entered, arrived, epochs, M, N, K, rows_per_rank, 
     told_tile = 0
     told_owner = rank
     for item in range(pid, tiles if SHARED else world * tiles, tl.num_programs(0)):
-        tile = item % tiles
-        owner = rank if SHARED else (rank + 1 + item // tiles) % world
-        tile_m, tile_n = place(tile, tiles_m, tiles_n, GROUP_M)
+        if SHARED:
+            owner = rank
+            tile = item
+            tile_m, tile_n = place(tile, tiles_m, tiles_n, GROUP_M)
+        else:
+            owner, tile, tile_m, tile_n = place_of_owner(item, rows_per_rank, tiles_n, ROWS, GROUP_M)
         first = owner.to(tl.int64) * rows_per_rank
         rows = tile_m.to(tl.int64) * ROWS + tl.arange(0, BLOCK_M)
         if not SHARED:
             rows += first
-        cols = tile_n.to(tl.int64) * COLUMNS + tl.arange(0, BLOCK_N)
         row_known = known(rows, M, ROWS, BLOCK_M)
-        col_known = known(cols, N, COLUMNS, BLOCK_N)
+        cols, col_known = span(tile_n, 0, N, COLUMNS, BLOCK_N)
         acc = product(a, b, rows, cols, row_known, col_known, 0, K, K, stride_am, stride_ak,
                       stride_bk, stride_bn, BLOCK_M, BLOCK_N, BLOCK_K, ACC)
         inside = row_known[:, None] & col_known[None, :]

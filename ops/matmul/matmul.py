@@ -5,7 +5,7 @@
 import tilery as ty
 import tilery.language as tl
 
-from ..parts import known, place, product
+from ..parts import place, product, span
 
 
 @ty.jit
@@ -103,10 +103,8 @@ def matmul(a, b, c, bias, residual, scale_a, scale_b, partials, arrived, M, N, K
             b_base += batch * stride_bb
             c_base += batch * stride_cb
         tile_m, tile_n = place(in_batch, tiles_m, tiles_n, GROUP_M)
-        rows = tile_m.to(tl.int64) * ROWS + tl.arange(0, BLOCK_M)
-        cols = tile_n.to(tl.int64) * COLUMNS + tl.arange(0, BLOCK_N)
-        row_known = known(rows, M, ROWS, BLOCK_M)
-        col_known = known(cols, N, COLUMNS, BLOCK_N)
+        rows, row_known = span(tile_m, 0, M, ROWS, BLOCK_M)
+        cols, col_known = span(tile_n, 0, N, COLUMNS, BLOCK_N)
         acc = product(a_base, b_base, rows, cols, row_known, col_known, first_k, end_k, K,
                       stride_am, stride_ak, stride_bk, stride_bn, BLOCK_M, BLOCK_N, BLOCK_K, ACC)
         finished = True
