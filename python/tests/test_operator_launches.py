@@ -175,6 +175,22 @@ def test_own_rows_are_copied_only_where_a_tile_has_others_too(m, misaligned, cop
     """) == [str(2 * (2 * 4 + copied))]
 
 
+def test_own_parts_are_gathered_without_copies():
+    """Each of 2 ranks copies 3 chunks and their signals to the other, and none to itself."""
+    assert launches("""
+        def body():
+            x, out = arrays(1 << 20, 1 << 21, kind="fp16")
+            ty.ops.all_gather(x, out, form="copies", chunks=3)
+            ty.barrier()
+            if ty.rank() == 0:
+                fake.fake_cuda_reset()
+            ty.barrier()
+            ty.ops.all_gather(x, out, form="copies", chunks=3)
+        ty.spawn(body, ranks=2, device="cuda", heap_bytes=1 << 30)
+        print(fake.fake_cuda_calls().decode().split().count("cuMemcpyAsync"))
+    """) == ["12"]
+
+
 def test_every_operator_is_watched_by_the_sanitizer(monkeypatch):
     """utils/gpu_sanitize.sh runs what utils/gpu_operators.py knows."""
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "utils"))
