@@ -133,13 +133,14 @@ OPERATORS = [
      {}, True),
     ("rope", "rope", rope(False), {}, True),
     ("rope", "rope", rope(True), {}, True),
-    *rows("1, 1024, False, False", {}),
-    *rows("1, 1024, True, False", {}),
-    *rows("16, 128, True, True", {}),
-    *rows("1, 16384, True, True", {"num_warps": 16}),
-    ("softmax", "softmax", "*fp32, *fp32, i32, i32, i32, i32, 1, 1024, False, False", {}, True),
-    ("layer_norm", "layer_norm", "*fp32:16, None, None, *fp32:16, i32, i32, i32, i32, fp32, 1, 1024, True, False", {},
-     True),
+    *rows("1, 1024, False, False, 1", {}),
+    *rows("1, 1024, True, False, 1", {}),
+    *rows("16, 128, True, True, 1", {}),
+    *rows("1, 16384, True, True, 1", {"num_warps": 16}),
+    *rows("1, 32768, True, True, 2", {"num_warps": 32}),
+    ("softmax", "softmax", "*fp32, *fp32, i32, i32, i32, i32, 1, 1024, False, False, 1", {}, True),
+    ("layer_norm", "layer_norm", "*fp32:16, None, None, *fp32:16, i32, i32, i32, i32, fp32, 1, 1024, True, False, 1",
+     {}, True),
     ("all_gather", "all_gather_push", f"*bf16:16, *bf16:16, symm *bf16:16, {_RING}, i32, i32, i32, 1024",
      {}, False),
     ("all_gather", "all_gather_pull", f"*bf16:16, *bf16:16, symm *bf16:16, {_RING}, i32, i32, i32, 1024",
@@ -290,7 +291,7 @@ def test_decode_on_hopper(rows_, keys, head, warps, stages, partial, tmp_path):
 
 
 @pytest.mark.parametrize("op,function,signature,options,_",
-                         rows("1, 32768, True, True", {"num_warps": 32}), ids=lambda value: str(value)[:10])
+                         rows("1, 32768, True, True, 2", {"num_warps": 32}), ids=lambda value: str(value)[:10])
 def test_long_rows_stay_in_registers(op, function, signature, options, _, tmp_path):
     ptx = ptx_of(ROOT / "ops" / op / f"{op}.py", function, signature, "sm_90a", **options)
     remarks, _ = assemble(ptx, "sm_90a", tmp_path)
