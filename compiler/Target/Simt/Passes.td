@@ -76,7 +76,8 @@ def StoreRows : Pass<"tilery-simt-store-rows"> {
 def PipelineLoads : Pass<"tilery-simt-pipeline-loads", "::mlir::ModuleOp"> {
   let summary = "loads of products are copied to shared memory iterations ahead";
   let description = [{
-    In an innermost loop, loads that only matrix products use become copies to slots in shared memory,
+    In an innermost loop, loads that only matrix products use (in a loop that says itself how many stages it
+    wants, all loads of tiles whose address changes) become copies to slots in shared memory,
     which threads start and do not wait for. With n stages there are n slots; iteration i waits for its
     own tile, meets the other threads once, and starts the copies of iteration i + n - 1 into the slot
     that iteration i - 1 has read. The first n - 1 copies are started before the loop. What addresses and
@@ -106,7 +107,7 @@ def PipelineLoads : Pass<"tilery-simt-pipeline-loads", "::mlir::ModuleOp"> {
 
     Runs after layouts are assigned, which say how wide copies are and how products want operands.
 
-    Leaves a load alone that others use too, that is volatile, whose mask fills with something else than
+    Leaves a load alone that others use too (unless the loop asks), that is volatile, whose mask fills with something else than
     0, whose accesses are narrower than the machine copies, whose address needs what the loop loads, or
     whose array the kernel may write; all loads of loops with atomics, assertions or barriers; and
     kernels with ranks, signals, checks, `while` loops or roles.
