@@ -253,8 +253,10 @@ bool readMask(AffineAccess &access, Value mask, ArrayRef<int> place) {
   }
   if (!comparison->extent)
     return false;
-  if (!comparison->isUpper)
+  if (!comparison->isUpper) {
+    dim.startsBefore = true;
     return true;
+  }
   if (dim.extent)
     return false;
   dim.extent = comparison->extent;

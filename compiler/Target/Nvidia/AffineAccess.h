@@ -20,6 +20,8 @@ struct AccessDim {
   int64_t box = 1;
   /// The mask keeps only so many indices of the tile, from its first; 0: all.
   int64_t kept = 0;
+  /// The mask also says `index >= 0`: the tile may start before the array.
+  bool startsBefore = false;
 };
 
 struct AffineAccess {

@@ -64,9 +64,9 @@ def StoreTiles : Pass<"tilery-nvidia-store-tiles", "::mlir::ModuleOp"> {
   let summary = "results of products leave through shared memory by bulk copies";
   let description = [{
     In kernels with roles, a store of a product's result becomes `simt.store_tile` where a tensor map
-    describes it as it would a load: the mask cuts off what lies outside of the array, and whole boxes of
-    16 rows or 128 bytes of columns. The copies run while the next tile is computed, and neither exchanges
-    between lanes nor registers for addresses are needed.
+    describes it as it would a load: the mask cuts off what lies behind the array's end, and whole boxes of
+    16 rows or 128 bytes of columns; what may start before the array stays. The copies run while the
+    next tile is computed, and neither exchanges between lanes nor registers for addresses are needed.
 
     ```mlir
     core.store %p, %v, %m : tensor<128x256x!core.ptr<bf16>>, tensor<128x256xbf16>, tensor<128x256xi1>

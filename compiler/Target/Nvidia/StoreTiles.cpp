@@ -99,6 +99,9 @@ private:
     if (!access || access->fastest != 1 || access->dims[0].kept % stage.boxColumns() ||
         access->dims[1].kept % RowStage::boxRows)
       return;
+    // Bulk loads take coordinates below 0, bulk stores are an illegal instruction there (H200).
+    if (llvm::any_of(access->dims, [](const AccessDim &dim) { return dim.startsBefore; }))
+      return;
     auto map = mapOf(*access);
     if (!map)
       return;

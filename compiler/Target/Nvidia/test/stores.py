@@ -6,6 +6,7 @@
 # RUN: %tilery compile %s -f store -s "*bf16:16, *bf16:16, *bf16:16, i32:16, i32, i32, False" -O num_warps=4 -t sm_90a -e ptx | FileCheck %s --check-prefix=PLAIN
 # RUN: %tilery compile %s -f send -s "*bf16:16, *bf16:16, symm *bf16:16, signal, i32:16, i32:16, i32, i32" -O num_warps=4 -t sm_90a -e ptx | FileCheck %s --check-prefix=SEND
 # RUN: %tilery compile %s -f again -s "*bf16:16, *bf16:16, *bf16:16, i32:16, i32:16" -O num_warps=4 -t sm_90a -e ptx | FileCheck %s --check-prefix=AGAIN
+# RUN: %tilery compile %s -f before -s "*bf16:16, *bf16:16, *bf16:16, i32:16, i32:16, i32, i32" -O num_warps=4 -t sm_90a -e ptx | FileCheck %s --check-prefix=BEFORE
 # RUN: %tilery compile %s -f turned -s "*bf16:16, *bf16:16, *bf16:16, i32:16" -O num_warps=8 -O num_stages=3 -t sm_90a -e ptx | FileCheck %s --check-prefix=TURNED
 import tilery as ty
 import tilery.language as tl
@@ -95,6 +96,19 @@ def again(a, b, out, K, N):
     n = tl.arange(0, 128)
     tl.store(out + m[:, None] * N + n[None, :], acc.to(tl.bfloat16))
     tl.store(out + 64 * N + n, tl.load(out + n * N))
+
+
+# A bulk store that starts before the array is an illegal instruction.
+# BEFORE: wgmma.mma_async
+# BEFORE-NOT: cp.async.bulk.tensor.2d.global
+# BEFORE: ret;
+@ty.jit
+def before(a, b, out, K, N, M, first):
+    acc = product(a, b, K)
+    m = tl.program_id(0) * 64 + tl.arange(0, 64) - first
+    n = tl.arange(0, 128)
+    inside = ((m >= 0) & (m < M))[:, None] & (n < N)[None, :]
+    tl.store(out + m[:, None] * N + n[None, :], acc.to(tl.bfloat16), mask=inside)
 
 
 # Where the stage leaves no room for what the kernel exchanges, the stores stay, not the ring.
