@@ -229,7 +229,7 @@ def ag_gemm(ws, a, b, c, schedule, gathered=None):
     m, (k, n) = c.shape[0], b.shape
     rows = ty.cdiv(m, ty.num_ranks())
     kernels("ag_gemm").ag_gemm[(schedule.comm + schedule.compute,)](
-        a, b, c, gathered, ws.stage, ws.entered, ws.ready, ws.epochs, a.shape[0], m, n, k, rows,
+        a, b, c, gathered, ws.stage, ws.stage, ws.entered, ws.ready, ws.epochs, a.shape[0], m, n, k, rows,
         ty.cdiv(rows, schedule.chunks), ws.stage.shape[1], *_steps(b), *_steps(c),
         IN_PLACE=schedule.in_place, CHUNKS=schedule.chunks, COMM=schedule.comm, **schedule.constants(a.dtype))
 

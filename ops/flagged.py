@@ -49,6 +49,30 @@ def unpack(out, at, inside, n, word, SIZE: tl.constexpr):
 
 
 @ty.jit
+def low_half(word, like, SIZE: tl.constexpr):
+    """The first element in the words' data, of the type that `like` points to."""
+    if SIZE == 2:
+        return (word & 0xFFFF).to(tl.int16).to(like.dtype.element_ty, bitcast=True)
+    return word.to(tl.int32).to(like.dtype.element_ty, bitcast=True)
+
+
+@ty.jit
+def high_half(word, like):
+    """The second of two."""
+    return ((word >> 16) & 0xFFFF).to(tl.int16).to(like.dtype.element_ty, bitcast=True)
+
+
+@ty.jit
+def unpack_sums(out, at, inside, n, low, high, SIZE: tl.constexpr):
+    """Stores what was added up of both halves of words `at`, as far as they are `inside`, into out[n]."""
+    if SIZE == 2:
+        both = 2 * at[:, None] + tl.arange(0, 2)[None, :]
+        tl.store(out + both, tl.join(low, high), mask=inside[:, None] & (both < n))
+    else:
+        tl.store(out + at, low, mask=inside)
+
+
+@ty.jit
 def missing(words, inside, flag):
     """How many of the words that are `inside` have another flag."""
     word = tl.load(words, mask=inside, other=flag, volatile=True)
@@ -65,7 +89,15 @@ def await_words(words, inside, flag):
 
 
 @ty.jit
-def send_words(x, slot, n, first, end, flag, capacity, SIZE: tl.constexpr, BLOCK: tl.constexpr):
+def send_words(x, to, n, first, end, flag, SIZE: tl.constexpr, BLOCK: tl.constexpr):
+    """Words first to `end` of x[n] to words first to `end` of `to`, on a peer."""
+    for begin in range(first, end, BLOCK):
+        at = begin + tl.arange(0, BLOCK)
+        tl.store(to + at, flag | packed(x, at, n, SIZE), mask=at < end)
+
+
+@ty.jit
+def send_words_to_all(x, slot, n, first, end, flag, capacity, SIZE: tl.constexpr, BLOCK: tl.constexpr):
     """Words first to `end` of x[n] to this rank's place in slot[ranks, capacity] of all others."""
     rank = dl.rank()
     world = dl.num_ranks()
@@ -75,3 +107,62 @@ def send_words(x, slot, n, first, end, flag, capacity, SIZE: tl.constexpr, BLOCK
         for step in range(1, world):
             theirs = dl.symm_at(slot, (rank + step) % world) + rank.to(tl.int64) * capacity
             tl.store(theirs + at, word, mask=at < end)
+
+
+@ty.jit
+def send_blocks(x, slot, n, total, first, most, flag, capacity, SIZE: tl.constexpr, BLOCK: tl.constexpr):
+    """Of each other rank's block of n elements of x[total], words `first` on, at most `most`, to this
+    rank's place in slot[ranks, capacity] there."""
+    rank = dl.rank()
+    world = dl.num_ranks()
+    for step in range(1, world):
+        peer = (rank + step) % world
+        begin = peer.to(tl.int64) * n
+        length = tl.maximum(tl.minimum(n, total - begin), 0)
+        end = tl.minimum(first + most, tl.cdiv(length, 4 // SIZE))
+        theirs = dl.symm_at(slot, peer) + rank.to(tl.int64) * capacity
+        send_words(x + begin, theirs, length, first, end, flag, SIZE, BLOCK)
+
+
+@ty.jit
+def words_from(source, own, slot, at, n, inside, flag, capacity, SIZE: tl.constexpr):
+    """The data of words `at` that `source` has sent, or, of this rank, of own[n]."""
+    word = packed(own, at, n, SIZE)
+    if source != dl.rank():
+        word = await_words(slot + source.to(tl.int64) * capacity + at, inside, flag)
+    return word
+
+
+@ty.jit
+def add_words(own, out, slot, n, first, end, flag, capacity, SIZE: tl.constexpr, ACC: tl.constexpr,
+              BLOCK: tl.constexpr):
+    """Words first to `end` of out[n] = the sum, in rank order, of own[n] and what the others have sent."""
+    for begin in range(first, end, BLOCK):
+        at = begin + tl.arange(0, BLOCK)
+        inside = at < end
+        low = tl.zeros((BLOCK,), dtype=ACC)
+        high = tl.zeros((BLOCK,), dtype=ACC)
+        for source in range(0, dl.num_ranks()):
+            word = words_from(source, own, slot, at, n, inside, flag, capacity, SIZE)
+            low += low_half(word, own, SIZE).to(ACC)
+            if SIZE == 2:
+                high += high_half(word, own).to(ACC)
+        unpack_sums(out, at, inside, n, low, high, SIZE)
+
+
+@ty.jit
+def unpack_words(own, out, slot, n, total, mine, part, flag, capacity, first, SIZE: tl.constexpr,
+                 BLOCK: tl.constexpr):
+    """out[total] = the ranks' blocks of n elements, of this one own[mine]; words `first` on of each, at
+    most `part`."""
+    rank = dl.rank()
+    world = dl.num_ranks()
+    for step in range(0, world):
+        source = (rank + step) % world
+        begin = source.to(tl.int64) * n
+        length = tl.maximum(tl.minimum(n, total - begin), 0)
+        end = tl.minimum(first + part, tl.cdiv(length, 4 // SIZE))
+        for word_begin in range(first, end, BLOCK):
+            at = word_begin + tl.arange(0, BLOCK)
+            word = words_from(source, own, slot, at, mine, at < end, flag, capacity, SIZE)
+            unpack(out + begin, at, at < end, length, word, SIZE)

@@ -107,7 +107,6 @@ RANKS = [1, 2, 3, 6, 8]
 @pytest.mark.parametrize("form", ["push", "pull", "copies", "flagged"])
 def test_moving_collectives(ranks, form):
     cut = {"chunks": 3} if form == "copies" else {}
-    common = form if form != "flagged" else "auto"  # of those that have no words with flags
 
     def body():
         rank, world = ty.rank(), ty.num_ranks()
@@ -115,12 +114,12 @@ def test_moving_collectives(ranks, form):
         gathered = np.zeros((17, 6), np.float32)
         ty.ops.all_gather(data_of(0, (17, 6))[own].copy(), gathered, form=form, **cut)
         x, exchanged = data_of(rank, (world, 9)), np.zeros((world, 9), np.float32)
-        ty.ops.all_to_all(x, exchanged, form=common, instances=2, **cut)
+        ty.ops.all_to_all(x, exchanged, form=form, instances=2, **cut)
         sent = np.zeros(21, np.float32)
         ty.ops.broadcast(data_of(rank, 21), sent, root=world - 1,
-                         form=common if common != "copies" else "auto")
+                         form=form if form in ("push", "pull") else "auto")
         scattered = np.zeros((own.stop - own.start, 6), np.float32)
-        ty.ops.reduce_scatter(data_of(rank, (17, 6)), scattered, form=common, **cut)
+        ty.ops.reduce_scatter(data_of(rank, (17, 6)), scattered, form=form, **cut)
         return gathered, exchanged, sent, scattered
     total = sum(f64(data_of(r, (17, 6))) for r in range(ranks))
     for rank, (gathered, exchanged, sent, scattered) in enumerate(run(body, ranks)):
@@ -153,25 +152,33 @@ def test_all_reduce(ranks, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["fp16", "int32", "bf16"])
-@pytest.mark.parametrize("op", ["all_reduce", "all_gather"])
+@pytest.mark.parametrize("op", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all"])
 def test_words_with_flags_of_any_size(op, dtype):
     """An odd number of halves leaves half a word, a short shard whole words; sizes follow each other
     in one workspace."""
     def body():
         rank, world, results = ty.rank(), ty.num_ranks(), []
         for call, n in enumerate([1, 2, 3001, 5, 64, 2999, 7, 3000]):
-            out = np.zeros(n, numpy_type(dtype))
-            x = data_of(rank if op == "all_reduce" else 9, n, dtype, call)
-            x = x if op == "all_reduce" else x[rows_of(n, rank, world)].copy()
-            getattr(ty.ops, op)(x, out, form="flagged", instances=1 + call % 2)
+            x = data_of(9 if op == "all_gather" else rank, n * world if op == "all_to_all" else n, dtype, call)
+            own = rows_of(n, rank, world)
+            out = np.zeros(own.stop - own.start if op == "reduce_scatter" else len(x), numpy_type(dtype))
+            getattr(ty.ops, op)(x[own].copy() if op == "all_gather" else x, out, form="flagged",
+                                instances=1 + call % 2)
             results.append((n, call, out))
         return results
+
+    def expected(rank, n, call):
+        if op == "all_gather":
+            return f64(data_of(9, n, dtype, call))
+        if op == "all_to_all":
+            return np.concatenate([f64(data_of(r, n * 3, dtype, call))[rank * n:][:n] for r in range(3)])
+        total = sum(f64(data_of(r, n, dtype, call)) for r in range(3))
+        return total[rows_of(n, rank, 3)] if op == "reduce_scatter" else total
     for seed in (None, 0, 1):
         options = {} if seed is None else {"seed": seed, "delay": True, "residency": 2}
-        for result in run(body, 3, **options):
+        for rank, result in enumerate(run(body, 3, **options)):
             for n, call, out in result:
-                parts = [data_of(r, n, dtype, call) for r in ((0, 1, 2) if op == "all_reduce" else (9,))]
-                assert_close(out, sum(f64(x) for x in parts), ulps=1, depth=len(parts))
+                assert_close(out, expected(rank, n, call), ulps=1, depth=3)
 
 
 def test_transfers_arrive_late():

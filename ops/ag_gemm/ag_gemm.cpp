@@ -49,6 +49,7 @@ struct AgGemm {
 private:
   AgreedValues values() const;
   int64_t chooseChunks(bool fast) const;
+  int64_t bestComm(const Overlapped &o) const;
   int64_t chooseComm(const Overlapped &o) const;
   /// Own rows that are read in staging, as others' are: those before `head` and from `tail` on.
   struct Border {
@@ -87,9 +88,29 @@ int64_t AgGemm::chooseChunks(bool fast) const {
   return call.options.natural("chunks", std::clamp<int64_t>(pieces, 1, fast ? mostChunks : 4));
 }
 
+// Who sends leaves out a tile, which costs a round unless the last one has places left. As few as bring
+// the others' rows while the own ones are computed.
+int64_t AgGemm::bestComm(const Overlapped &o) const {
+  constexpr double bytesOfOne = 25e3, bytesOfLink = 340e3, begin = 5; // a microsecond; microseconds
+  int64_t tiles = o.tiles(m), remote = tiles - tiles / ranks;
+  double round = o.plan.microseconds / double(ceilDiv(tiles, o.instances));
+  double best = 0;
+  int64_t chosen = 1;
+  for (int64_t comm = 1; comm <= std::min<int64_t>(o.instances / 2, 64); comm *= 2) {
+    double bytes = double((ranks - 1) * rows * rowBytes);
+    double arrived = begin + bytes / std::min(double(comm) * bytesOfOne, bytesOfLink);
+    double time = std::max(round * double(ceilDiv(tiles + comm, o.instances)),
+                           arrived + round * double(ceilDiv(remote, o.instances)));
+    if (comm == 1 || time < best * 0.99) {
+      best = time;
+      chosen = comm;
+    }
+  }
+  return chosen;
+}
+
 int64_t AgGemm::chooseComm(const Overlapped &o) const {
-  int64_t chosen = hasWarps(o.device) ? std::max<int64_t>(o.instances / 8, 1) : 1;
-  int64_t comm = call.options.natural("comm", chosen);
+  int64_t comm = call.options.natural("comm", hasWarps(o.device) ? bestComm(o) : 1);
   if (comm >= o.instances && o.instances > 1)
     call.fail("option 'comm' is " + std::to_string(comm) + " of " + std::to_string(o.instances) +
               " instances, which leaves none to compute");
@@ -165,7 +186,7 @@ void AgGemm::overlapped(bool byCopies) {
     o.instances = 2; // one sends, one computes
   int64_t chunks = chooseChunks(hasWarps(o.device)), comm = byCopies ? 0 : chooseComm(o);
   const Workspace &ws =
-      o.memoryOf("chunks=" + std::to_string(chunks) + " comm=" + std::to_string(comm),
+      o.memoryOf("chunks=" + std::to_string(chunks) + (byCopies ? " copies" : ""),
                  {.key = dtypeName(dtype),
                   .slots = chunks,
                   .stageBytes = ranks * rows * std::max<int64_t>(rowBytes, 1),
@@ -178,7 +199,7 @@ void AgGemm::overlapped(bool byCopies) {
   }
   auto launch = [&](const auto &gathered) {
     o.launch("ag_gemm", copies.list(), memory(a), memory(b), memory(c), gathered, ws.stage(dtype),
-             ws.entered, ws.ready, ws.epochs, a.shape[0], m, n, k, rows, ceilDiv(rows, chunks),
+             ws.stage(dtype), ws.entered, ws.ready, ws.epochs, a.shape[0], m, n, k, rows, ceilDiv(rows, chunks),
              ws.stageCapacity(dtype), stride(b, 0), stride(b, 1), stride(c, 0), stride(c, 1),
              isInPlace(), chunks, comm, p.blockM, p.blockN, p.blockK, p.rows, p.columns, p.groupM,
              accumulator(dtype));

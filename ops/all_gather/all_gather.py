@@ -11,7 +11,7 @@ import tilery as ty
 import tilery.language as tl
 import tilery.language.device as dl
 
-from ..flagged import await_words, flag_of, packed, send_words, unpack
+from ..flagged import flag_of, send_words_to_all, unpack_words
 from ..parts import copy, enter, part_of, share_of
 
 
@@ -66,19 +66,8 @@ def all_gather_flagged(x, out, stage, epochs, n, total, capacity, SIZE: tl.const
     first = pid * part
     own = tl.maximum(tl.minimum(n, total - rank.to(tl.int64) * n), 0)
     end = tl.minimum(first + part, tl.cdiv(own, 4 // SIZE))
-    send_words(x, slot, own, first, end, flag, capacity, SIZE, BLOCK)
-    for step in range(0, world):
-        source = (rank + step) % world
-        target = out + source.to(tl.int64) * n
-        length = tl.maximum(tl.minimum(n, total - source.to(tl.int64) * n), 0)
-        end = tl.minimum(first + part, tl.cdiv(length, 4 // SIZE))
-        for begin in range(first, end, BLOCK):
-            at = begin + tl.arange(0, BLOCK)
-            if source == rank:
-                word = packed(x, at, own, SIZE)
-            else:
-                word = await_words(slot + source.to(tl.int64) * capacity + at, at < end, flag)
-            unpack(target, at, at < end, length, word, SIZE)
+    send_words_to_all(x, slot, own, first, end, flag, capacity, SIZE, BLOCK)
+    unpack_words(x, out, slot, n, total, own, part, flag, capacity, first, SIZE, BLOCK)
     tl.store(epochs + pid, epoch)
 
 

@@ -13,7 +13,7 @@ import tilery as ty
 import tilery.language as tl
 import tilery.language.device as dl
 
-from ..flagged import await_words, flag_of, packed, send_words
+from ..flagged import add_words, flag_of, send_words_to_all
 from ..parts import copy, enter, part_of, share_of
 
 
@@ -39,7 +39,6 @@ def all_reduce_flagged(x, out, stage, epochs, n, capacity, SIZE: tl.constexpr, A
     start at 0; grid (instances,).
     """
     pid = tl.program_id(0)
-    rank = dl.rank()
     world = dl.num_ranks()
     epoch = tl.load(epochs + pid) + 1
     flag = flag_of(epoch)
@@ -48,28 +47,8 @@ def all_reduce_flagged(x, out, stage, epochs, n, capacity, SIZE: tl.constexpr, A
     part = tl.cdiv(words, tl.num_programs(0))
     first = pid * part
     end = tl.minimum(first + part, words)
-    send_words(x, slot, n, first, end, flag, capacity, SIZE, BLOCK)
-    for begin in range(first, end, BLOCK):
-        at = begin + tl.arange(0, BLOCK)
-        inside = at < end
-        own = packed(x, at, n, SIZE)
-        low = tl.zeros((BLOCK,), dtype=ACC)
-        high = tl.zeros((BLOCK,), dtype=ACC)
-        for source in range(0, world):
-            word = own
-            if source != rank:
-                word = await_words(slot + source.to(tl.int64) * capacity + at, inside, flag)
-            if SIZE == 2:
-                kind = x.dtype.element_ty
-                low += (word & 0xFFFF).to(tl.int16).to(kind, bitcast=True).to(ACC)
-                high += ((word >> 16) & 0xFFFF).to(tl.int16).to(kind, bitcast=True).to(ACC)
-            else:
-                low += word.to(tl.int32).to(x.dtype.element_ty, bitcast=True).to(ACC)
-        if SIZE == 2:
-            both = 2 * at[:, None] + tl.arange(0, 2)[None, :]
-            tl.store(out + both, tl.join(low, high), mask=inside[:, None] & (both < n))
-        else:
-            tl.store(out + at, low, mask=inside)
+    send_words_to_all(x, slot, n, first, end, flag, capacity, SIZE, BLOCK)
+    add_words(x, out, slot, n, first, end, flag, capacity, SIZE, ACC, BLOCK)
     tl.store(epochs + pid, epoch)
 
 

@@ -5,6 +5,13 @@
 
 namespace tilery::ops {
 
+static std::string chooseForm(Call &call, int64_t bytes, int64_t size) {
+  const char *chosen = flagsPay(call, bytes, size) ? "flagged"
+                       : copiesPay(call, bytes)    ? "copies"
+                                                   : "push";
+  return formOf(call, {"auto", "push", "pull", "copies", "flagged"}, chosen);
+}
+
 static void run(Call &call) {
   const tilery_tensor &x = call.tensor(0), &out = call.tensor(1);
   call.needSameType(0, 1);
@@ -19,8 +26,7 @@ static void run(Call &call) {
               std::to_string(world.size()) + " (ranks)");
   int64_t n = elements(x) / world.size(),
           size = tilery_dtype_size(static_cast<tilery_dtype>(x.dtype));
-  std::string form = formOf(call, {"auto", "push", "pull", "copies"},
-                            copiesPay(call, n * size) ? "copies" : "push");
+  std::string form = chooseForm(call, n * size, size);
   if (elements(x) == 0)
     return;
   Collective c(call, form, n, elements(x), x.dtype);
@@ -31,6 +37,9 @@ static void run(Call &call) {
     }
     return c.collect(part(x, world.rank() * n, n), memory(out), n, elements(x));
   }
+  if (form == "flagged")
+    return c.launch(memory(x), memory(out), c.ws->stage(TILERY_INT64), c.ws->epochs, n, c.capacity, size,
+                    c.block);
   c.launch(memory(x), memory(out), c.ws->stage(c.dtype), c.ws->entered, c.ws->ready, c.ws->epochs,
            n, c.capacity, c.block);
 }

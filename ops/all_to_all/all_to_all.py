@@ -11,6 +11,7 @@ import tilery as ty
 import tilery.language as tl
 import tilery.language.device as dl
 
+from ..flagged import flag_of, send_blocks, unpack_words
 from ..parts import copy, enter, part_of, share_of
 
 
@@ -42,6 +43,27 @@ def all_to_all_push(x, out, stage, entered, ready, epochs, n, capacity, BLOCK: t
         dl.wait(ready + source * parts + pid, waitValue=epoch, cmp="ge")
         copy(out + source.to(tl.int64) * n + start,
              slot + source.to(tl.int64) * capacity + start, own, BLOCK)
+    tl.store(epochs + pid, epoch)
+
+
+@ty.jit
+def all_to_all_flagged(x, out, stage, epochs, n, capacity, SIZE: tl.constexpr, BLOCK: tl.constexpr):
+    """Like all_to_all_push, for elements of SIZE bytes, 2 or 4, that travel in words with flags.
+
+    stage: int64, symmetric, [2, ranks, capacity >= words of a block]; epochs: int64 [instances]; all
+    start at 0.
+    """
+    pid = tl.program_id(0)
+    world = dl.num_ranks()
+    epoch = tl.load(epochs + pid) + 1
+    flag = flag_of(epoch)
+    slot = stage + (epoch % 2) * world * capacity
+    part = tl.cdiv(tl.cdiv(n, 4 // SIZE), tl.num_programs(0))
+    first = pid * part
+    total = world * n.to(tl.int64)
+    send_blocks(x, slot, n, total, first, part, flag, capacity, SIZE, BLOCK)
+    unpack_words(x + dl.rank().to(tl.int64) * n, out, slot, n, total, n, part, flag, capacity, first, SIZE,
+                 BLOCK)
     tl.store(epochs + pid, epoch)
 
 

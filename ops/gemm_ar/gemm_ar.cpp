@@ -44,6 +44,7 @@ static void run(Call &call) {
     return reduceUnfused(call, left, right, result, partial, "all_reduce");
   bool oneShot = form == "one_shot";
   Overlapped o(call, form, partialSums(call, m, n, a.dtype, partial), left, right, partialDepth);
+  o.leaveRoomToSend();
   const MatmulPlan &p = o.plan;
   const Workspace &ws = o.memoryOf(form, {.key = dtypeName(partial),
                                           .slots = o.tiles(oneShot ? m : rows),

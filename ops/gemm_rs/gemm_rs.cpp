@@ -44,6 +44,7 @@ static void run(Call &call) {
     return reduceUnfused(call, a, b, out, partial, "reduce_scatter");
   // K may differ from rank to rank; tiles and what is staged may not.
   Overlapped o(call, "overlapped", partialSums(call, m, n, a.dtype, partial), a, b, partialDepth);
+  o.leaveRoomToSend();
   const MatmulPlan &p = o.plan;
   bool shared = shards.rows < p.rows;
   int64_t tiles = o.tiles(shared ? m : shards.rows);

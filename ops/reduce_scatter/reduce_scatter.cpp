@@ -5,6 +5,13 @@
 
 namespace tilery::ops {
 
+static std::string chooseForm(Call &call, int64_t bytes, int64_t size) {
+  const char *chosen = flagsPay(call, bytes, size) ? "flagged"
+                       : copiesPay(call, bytes)    ? "copies"
+                                                   : "push";
+  return formOf(call, {"auto", "push", "pull", "copies", "flagged"}, chosen);
+}
+
 static void run(Call &call) {
   const tilery_tensor &x = call.tensor(0), &out = call.tensor(1);
   call.needSameType(0, 1);
@@ -21,8 +28,7 @@ static void run(Call &call) {
   int64_t own = std::clamp<int64_t>(x.shape[0] - world.rank() * rows, 0, rows);
   call.needDim(1, 0, own, "this rank's part of the rows of 'x'");
   int64_t n = rows * row, size = tilery_dtype_size(static_cast<tilery_dtype>(x.dtype));
-  std::string form = formOf(call, {"auto", "push", "pull", "copies"},
-                            copiesPay(call, n * size) ? "copies" : "push");
+  std::string form = chooseForm(call, n * size, size);
   if (elements(x) == 0)
     return;
   Collective c(call, form, n, elements(x), x.dtype);
@@ -37,6 +43,9 @@ static void run(Call &call) {
     }
     return c.addUp(partOf(world.rank()), memory(out), elements(out));
   }
+  if (form == "flagged")
+    return c.launch(memory(x), memory(out), c.ws->stage(TILERY_INT64), c.ws->epochs, n, elements(x),
+                    c.capacity, size, accumulator(x.dtype), c.block);
   int64_t capacity = c.form == "push" ? c.capacity : c.capacity * world.size();
   c.launch(memory(x), memory(out), c.ws->stage(c.dtype), c.ws->entered, c.ws->ready, c.ws->epochs,
            n, elements(x), capacity, accumulator(x.dtype), c.block);

@@ -13,6 +13,7 @@ import tilery as ty
 import tilery.language as tl
 import tilery.language.device as dl
 
+from ..flagged import add_words, flag_of, send_blocks
 from ..parts import copy, enter, part_of, share_of
 
 
@@ -52,6 +53,29 @@ def reduce_scatter_push(x, out, stage, entered, ready, epochs, n, total, capacit
             from_source = slot + source.to(tl.int64) * capacity + start
             acc += tl.load(from_source + at, mask=at < own, other=0).to(ACC)
         tl.store(out + start + at, acc, mask=at < own)
+    tl.store(epochs + pid, epoch)
+
+
+@ty.jit
+def reduce_scatter_flagged(x, out, stage, epochs, n, total, capacity, SIZE: tl.constexpr,
+                           ACC: tl.constexpr, BLOCK: tl.constexpr):
+    """Like reduce_scatter_push, for elements of SIZE bytes, 2 or 4, that travel in words with flags.
+
+    stage: int64, symmetric, [2, ranks, capacity >= words of a shard]; epochs: int64 [instances]; all
+    start at 0.
+    """
+    pid = tl.program_id(0)
+    world = dl.num_ranks()
+    epoch = tl.load(epochs + pid) + 1
+    flag = flag_of(epoch)
+    slot = stage + (epoch % 2) * world * capacity
+    part = tl.cdiv(tl.cdiv(n, 4 // SIZE), tl.num_programs(0))
+    first = pid * part
+    begin = dl.rank().to(tl.int64) * n
+    own = tl.maximum(tl.minimum(n, total - begin), 0)
+    send_blocks(x, slot, n, total, first, part, flag, capacity, SIZE, BLOCK)
+    add_words(x + begin, out, slot, own, first, tl.minimum(first + part, tl.cdiv(own, 4 // SIZE)), flag,
+              capacity, SIZE, ACC, BLOCK)
     tl.store(epochs + pid, epoch)
 
 

@@ -109,7 +109,7 @@ def test_instances_of_collectives_are_resident(ranks, most):
             blocks = [n // ty.num_ranks() * ty.num_ranks()]
             for form in ("push", "pull", "copies", "flagged"):
                 ty.ops.all_gather(own, out, form=form)
-            for form in ("push", "pull", "copies"):
+            for form in ("push", "pull", "copies", "flagged"):
                 ty.ops.reduce_scatter(out, own, form=form)
                 ty.ops.all_to_all(Part(x, blocks), Part(out, blocks), form=form)
             for form in ("one_shot", "two_shot", "copies", "flagged"):
@@ -123,7 +123,8 @@ def test_instances_of_collectives_are_resident(ranks, most):
     assert grids == {("open_call", 1), ("all_reduce_flagged", min(8, most))} | {
         (name, most) for name in (
             "all_gather_push", "all_gather_pull", "all_gather_flagged", "collect", "add_arrivals",
-            "reduce_scatter_push", "reduce_scatter_pull", "all_to_all_push", "all_to_all_pull",
+            "reduce_scatter_push", "reduce_scatter_pull", "reduce_scatter_flagged",
+            "all_to_all_push", "all_to_all_pull", "all_to_all_flagged",
             "all_reduce_one_shot", "all_reduce_two_shot", "all_reduce_flagged", "broadcast_push")}
 
 

@@ -149,6 +149,10 @@ OPERATORS = [
      "*bf16:16, *bf16:16, symm *i64:16, symm *i64:16, i32, i32, i32, 2, 512", {}, False),
     ("all_reduce", "all_reduce_flagged",
      "*bf16:16, *bf16:16, symm *i64:16, symm *i64:16, i32, i32, 2, fp32, 512", {}, False),
+    ("reduce_scatter", "reduce_scatter_flagged",
+     "*fp16:16, *fp16:16, symm *i64:16, symm *i64:16, i32, i32, i32, 2, fp32, 512", {}, False),
+    ("all_to_all", "all_to_all_flagged",
+     "*fp32:16, *fp32:16, symm *i64:16, symm *i64:16, i32, i32, 4, 512", {}, False),
     ("all_reduce", "all_reduce_one_shot",
      f"*bf16:16, *bf16:16, symm *bf16:16, {_RING}, i32, i32, fp32, 1024", {}, False),
     ("all_reduce", "all_reduce_two_shot",
@@ -167,11 +171,11 @@ OPERATORS = [
     ("reduce_scatter", "reduce_scatter_pull",
      f"*fp16:16, *fp16:16, symm *fp16:16, {_RING}, i32, i32, i32, fp32, 1024", {}, False),
     ("ag_gemm", "ag_gemm",
-     f"*bf16:16, *bf16:16, *bf16:16, None, symm *bf16:16, {_RING}, i32, i32, i32:16, i32:16, i32, i32, "
-     "i32:16, i32:16, i32:1, i32:16, i32:1, False, 2, 8, 64, 64, 32, 64, 64, 8, fp32", {}, False),
+     f"*bf16:16, *bf16:16, *bf16:16, None, symm *bf16:16, symm *bf16:16, {_RING}, i32, i32, i32:16, i32:16, "
+     "i32, i32, i32:16, i32:16, i32:1, i32:16, i32:1, False, 2, 8, 64, 64, 32, 64, 64, 8, fp32", {}, False),
     ("ag_gemm", "ag_gemm",
-     f"*bf16:16, *bf16:16, *bf16:16, None, symm *bf16:16, {_RING}, i32, i32, i32:16, i32:16, i32, i32, "
-     "i32:16, i32:16, i32:1, i32:16, i32:1, True, 2, 0, 64, 64, 32, 64, 64, 8, fp32", {}, False),
+     f"*bf16:16, *bf16:16, *bf16:16, None, symm *bf16:16, symm *bf16:16, {_RING}, i32, i32, i32:16, i32:16, "
+     "i32, i32, i32:16, i32:16, i32:1, i32:16, i32:1, True, 2, 0, 64, 64, 32, 64, 64, 8, fp32", {}, False),
     ("gemm_rs", "gemm_rs",
      f"*bf16:16, *bf16:16, *bf16:16, symm *bf16:16, {_RING}, i32, i32:16, i32:16, i32, i32, i32:16, "
      f"{_STRIDES}, False, bf16, 64, 64, 32, 64, 64, 8, fp32", {}, False),

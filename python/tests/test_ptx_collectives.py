@@ -22,7 +22,7 @@ def test_parts_of_operators_assemble(function, signature, gpu, tmp_path):
 
 def test_words_with_flags_are_one_access():
     """8 bytes are stored and loaded at once, and a wait for them has a limit."""
-    for op in ("all_reduce", "all_gather"):
+    for op in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all"):
         signature = next(entry[2] for entry in OPERATORS if entry[1] == f"{op}_flagged")
         ptx = ptx_of(ROOT / "ops" / op / f"{op}.py", f"{op}_flagged", signature, "sm_90a")
         assert re.search(r"ld\.volatile\.global\.b64", ptx) and "st.global.b64" in ptx
