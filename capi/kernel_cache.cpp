@@ -31,7 +31,7 @@ using namespace tilery::capi;
 namespace fs = std::filesystem;
 namespace json = llvm::json;
 
-static fs::path cacheDirectory() {
+fs::path capi::cacheDirectory() {
   if (!rt::knobs().cacheDir.empty())
     return rt::knobs().cacheDir;
   const char *base = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
@@ -43,7 +43,7 @@ static fs::path cacheDirectory() {
 }
 
 // What is in the cache runs in this process: only a directory that nobody else can write counts.
-static bool isPrivate(const fs::path &directory) {
+bool capi::isPrivate(const fs::path &directory) {
   struct stat status;
   return stat(directory.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
          status.st_uid == geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
@@ -56,7 +56,7 @@ static void warnOnce(const std::string &text) {
 }
 
 // Made for this user alone when it is not there. False, with one warning, when it cannot be used.
-static bool prepareDirectory() {
+bool capi::prepareDirectory() {
   std::error_code error;
   fs::path directory = cacheDirectory();
   if (!fs::exists(directory, error)) {
@@ -158,11 +158,24 @@ static std::optional<Entry> readEntry(const fs::path &path) {
   return Entry{std::move(*description), std::move(bytes)};
 }
 
-static bool writeFile(const fs::path &path, const std::string &header, const std::string &bytes) {
+static bool writeFile(const fs::path &path, const std::string &text) {
   std::ofstream file(path, std::ios::binary);
-  file << header << '\n' << bytes;
+  file << text;
   file.close();
   return bool(file);
+}
+
+bool capi::replaceFile(const fs::path &path, const std::string &text) {
+  std::error_code error;
+  fs::path temporary = path;
+  temporary += "." + std::to_string(getpid()) + "." + std::to_string(uintptr_t(&text));
+  if (writeFile(temporary, text)) {
+    fs::rename(temporary, path, error);
+    if (!error)
+      return true;
+  }
+  fs::remove(temporary, error);
+  return false;
 }
 
 static void writeEntry(const fs::path &path, json::Object description, const std::string &bytes) {
@@ -170,17 +183,10 @@ static void writeEntry(const fs::path &path, json::Object description, const std
     return;
   description["bytes"] = int64_t(bytes.size());
   description["hash"] = hashOf(bytes);
-  std::string header;
-  llvm::raw_string_ostream(header) << json::Value(std::move(description));
-  std::error_code error;
-  fs::path temporary = path;
-  temporary += "." + std::to_string(getpid()) + "." + std::to_string(uintptr_t(&bytes));
-  if (writeFile(temporary, header, bytes)) {
-    fs::rename(temporary, path, error);
-    if (!error)
-      return limitCache(path.parent_path(), int64_t(bytes.size()));
-  }
-  fs::remove(temporary, error);
+  std::string text;
+  llvm::raw_string_ostream(text) << json::Value(std::move(description)) << '\n' << bytes;
+  if (replaceFile(path, text))
+    return limitCache(path.parent_path(), int64_t(bytes.size()));
   warnOnce("compiled kernels cannot be written to " + cacheDirectory().string() +
            "; set TILERY_CACHE_DIR to a directory that can");
 }
@@ -223,7 +229,7 @@ extern "C" tilery_status tilery_cache_clear(void) {
   return guarded([&] {
     std::error_code error;
     for (const auto &entry : fs::directory_iterator(cacheDirectory(), error))
-      if (entry.path().extension() == ".kernel")
+      if (entry.path().extension() == ".kernel" || entry.path().string().ends_with(".calibration.json"))
         fs::remove(entry.path(), error);
   });
 }

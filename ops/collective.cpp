@@ -3,6 +3,8 @@
 // Agreement, workspace and schedule of a collective.
 #include "ops/collective.h"
 
+#include "ops/costs/costs.h"
+
 #include <algorithm>
 #include <bit>
 
@@ -16,18 +18,12 @@ std::vector<std::pair<std::string, std::string>> collectiveOptions(bool byCopies
   return options;
 }
 
-// A copy engine fills the link and leaves the processors alone, but starts some microseconds later:
-// its copies follow a launch of their own that meets the other ranks, and signals are copies too.
-bool copiesPay(const Call &call, int64_t bytes) {
-  constexpr int64_t least = 4 << 20;
-  return hasWarps(call.device()) && bytes >= least;
-}
-
-// Words with flags are twice as many bytes, and save the way of a signal, some two microseconds.
-bool flagsPay(Call &call, int64_t bytes, int64_t size) {
-  constexpr int64_t most = 256 << 10;
-  bool fits = size == 2 || size == 4;
-  return hasWarps(call.device()) && fits && bytes * (call.world().size() - 1) <= most;
+std::string chooseCollectiveForm(Call &call, const std::vector<std::string> &forms,
+                                 const char *onHost, int64_t bytes, int64_t size) {
+  int ranks = call.world().size();
+  return chooseForm(call, forms, onHost, [&](const Calibration &figures, const std::string &form) {
+    return collectiveMicroseconds(figures, call.op, form, ranks, bytes, size);
+  });
 }
 
 namespace {

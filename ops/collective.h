@@ -5,6 +5,7 @@
 #pragma once
 
 #include "ops/copies.h"
+#include "ops/costs/choose.h"
 #include "ops/kernels.h"
 #include "ops/launch_options.h"
 #include "ops/registry.h"
@@ -14,11 +15,10 @@
 
 namespace tilery::ops {
 
-/// Whether copy engines bring `bytes` to a peer sooner than program instances do.
-bool copiesPay(const Call &call, int64_t bytes);
-/// Whether `bytes` to each peer, in elements of `size` bytes, are there sooner as words with flags
-/// (ops/flagged.py) than followed by a signal.
-bool flagsPay(Call &call, int64_t bytes, int64_t size);
+/// Option 'form', one of `forms`, or the one that takes the least for messages of `bytes`
+/// (collectiveMicroseconds), in elements of `size` bytes.
+std::string chooseCollectiveForm(Call &call, const std::vector<std::string> &forms,
+                                 const char *onHost, int64_t bytes, int64_t size);
 
 /// One collective of at most `n` elements from one rank to another.
 class Collective {

@@ -57,6 +57,8 @@ public:
   int64_t residentShare();
 
   std::string op;
+  /// Where only the choice of a form is asked for: gets it as JSON, and the call ends there.
+  std::string *explanation = nullptr;
 
 private:
   tilery_world *worldHandle;

@@ -99,6 +99,10 @@ std::string nearestName(const std::string &word, const std::vector<std::string> 
   return found == known.end() ? std::string() : *found;
 }
 
+std::map<std::string, std::string> readFlatJson(const std::string &what, const std::string &json) {
+  return Reader(what, json).object();
+}
+
 Options Options::parse(const std::string &op, const char *json,
                        const std::vector<std::pair<std::string, std::string>> &known) {
   Options options;
@@ -109,7 +113,7 @@ Options Options::parse(const std::string &op, const char *json,
     options.values[name] = text.starts_with('"') ? text.substr(0, text.size() - 1) : text;
   }
   std::string text = json && *json ? json : "{}";
-  for (auto &[name, value] : Reader(op, text).object()) {
+  for (auto &[name, value] : readFlatJson(op, text)) {
     if (!options.values.contains(name)) {
       std::string nearest = nearestName(name, names);
       throw Error(Kind::Config,

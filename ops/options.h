@@ -37,6 +37,10 @@ private:
   std::map<std::string, std::string> values; // JSON texts
 };
 
+/// {"name": value, ...}; values stay as JSON text, strings without their last quote. A ConfigError that
+/// begins with `what` when it is something else.
+std::map<std::string, std::string> readFlatJson(const std::string &what, const std::string &json);
+
 /// The entry of `known` with the fewest edits to `word`.
 std::string nearestName(const std::string &word, const std::vector<std::string> &known);
 

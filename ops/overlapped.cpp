@@ -24,16 +24,7 @@ AgreedValues partialSums(Call &call, int64_t m, int64_t n, int32_t operand, tile
           {"option 'columns'", choice.columns}};
 }
 
-std::vector<int64_t> agreeOnForm(Call &call, const std::string &form, AgreedValues values,
-                                 std::vector<int64_t> own) {
-  values.emplace_back("the form of the operator", textNumber(form));
-  values.emplace_back("option 'instances'", call.options.natural("instances", 0));
-  return call.agree(values, std::move(own));
-}
-
-static const Workspace &productMemory(Call &call, int64_t m, int64_t n, int32_t operand,
-                                      tilery_dtype partial) {
-  agreeOnForm(call, "unfused", partialSums(call, m, n, operand, partial));
+static const Workspace &productMemory(Call &call, int64_t m, int64_t n, tilery_dtype partial) {
   int64_t bytes = std::max<int64_t>(m * n, 1) * tilery_dtype_size(partial);
   return workspace(
       call.world(),
@@ -55,7 +46,7 @@ void reduceUnfused(Call &call, const Matrix &a, const Matrix &b, const Matrix &o
                    tilery_dtype partial, const char *reduction) {
   int64_t m = a.rows, n = b.columns;
   int ranks = call.world().size();
-  const Workspace &ws = productMemory(call, m, n, a.dtype, partial);
+  const Workspace &ws = productMemory(call, m, n, partial);
   bool direct = out.dtype == partial && out.columnStride == 1 && out.rowStride == n;
   MatrixTensor result(direct ? Memory{out.data, partial} : ws.result(partial), out.rows, n);
   bool inPlace = ranks == 1 || std::string_view(reduction) == "all_reduce";
@@ -87,17 +78,34 @@ tilery_dtype partialType(const Call &call, int32_t result, int32_t operand) {
 
 // What the tiles follow from is as on the rank where it is least: operands that bulk copies cannot
 // bring, or none on a rank without a part of K; fewer processors.
-static int64_t agreeOnPlan(Call &call, const std::string &form, AgreedValues values,
-                           MatmulProblem &problem, tilery_device_properties &device) {
+AgreedProduct agreeOnProduct(Call &call, AgreedValues values, const Matrix &a, const Matrix &b) {
+  tilery_device_properties device = call.device();
+  MatmulProblem problem = matmulProblem(a, b, 1, device);
+  problem.streams &= a.columns > 0;
+  values.emplace_back("option 'form'", textNumber(call.options.text("form")));
+  values.emplace_back("option 'instances'", call.options.natural("instances", 0));
   std::vector<int64_t> least =
-      agreeOnForm(call, form, std::move(values),
-                  {problem.streams, -problem.columnUnit, int64_t(device.shared_bytes),
-                   device.processors, call.residentShare()});
+      call.agree(values, {problem.streams, -problem.columnUnit, -problem.n, -problem.k,
+                          int64_t(device.shared_bytes), device.processors, call.residentShare()});
   problem.streams = least[0] != 0;
   problem.columnUnit = -least[1];
-  device.shared_bytes = least[2];
-  device.processors = decltype(device.processors)(least[3]);
-  return least[4];
+  problem.n = -least[2];
+  problem.k = -least[3];
+  device.shared_bytes = least[4];
+  device.processors = decltype(device.processors)(least[5]);
+  return {problem, device, least[6]};
+}
+
+// One rank has nothing to send, and an overlapped product would only do without parts of tiles.
+std::string chooseProductForm(Call &call, const std::vector<std::string> &forms, const char *onHost,
+                              const AgreedProduct &agreed, int64_t sumSize, int64_t depth) {
+  int ranks = call.world().size();
+  ProductCase product = productCase(call.op, agreed.problem, agreed.device, ranks, agreed.instances,
+                                    sumSize, depth);
+  return chooseForm(call, forms, onHost, [&](const Calibration &figures, const std::string &form) {
+    bool apart = form == "unfused";
+    return ranks == 1 && !apart ? Never : productMicroseconds(figures, product, form);
+  });
 }
 
 // As many as a rank's share of its device runs at once; on the host they run one after the other, and
@@ -106,16 +114,14 @@ static int64_t chooseInstances(Call &call, const tilery_device_properties &devic
   return call.options.natural("instances", hasWarps(device) ? share : std::min<int64_t>(share, 8));
 }
 
-Overlapped::Overlapped(Call &call, const std::string &form, AgreedValues values, const Matrix &a,
-                       const Matrix &b, int64_t depth)
-    : call(call), device(call.device()), columns(b.columns) {
-  MatmulProblem problem = matmulProblem(a, b, 1, device);
-  problem.streams &= a.columns > 0;
+Overlapped::Overlapped(Call &call, const AgreedProduct &agreed, int64_t n, int64_t depth)
+    : call(call), device(agreed.device),
+      instances(chooseInstances(call, agreed.device, agreed.instances)), columns(n) {
+  MatmulProblem problem = agreed.problem;
+  problem.n = n;
   problem.k = depth;
   MatmulChoice choice = matmulChoice(call);
   choice.parts = 1;
-  int64_t share = agreeOnPlan(call, form, std::move(values), problem, device);
-  instances = chooseInstances(call, device, share);
   plan = planMatmul(problem, device, choice);
   checkColumns(call, plan);
 }

@@ -4,6 +4,8 @@
 #pragma once
 
 #include "ops/copies.h"
+#include "ops/costs/choose.h"
+#include "ops/costs/costs.h"
 #include "ops/kernels.h"
 #include "ops/launch_options.h"
 #include "ops/matmul/plan.h"
@@ -23,9 +25,19 @@ struct Shards {
 
 /// What ranks agree on that add up products of M x N, and the tiles that they share.
 AgreedValues partialSums(Call &call, int64_t m, int64_t n, int32_t operand, tilery_dtype partial);
-/// Collective, in each form of an operator: Call::agree, with what all overlapped products have.
-std::vector<int64_t> agreeOnForm(Call &call, const std::string &form, AgreedValues values,
-                                 std::vector<int64_t> own = {});
+/// What this rank multiplies, as far as all ranks can: operands that bulk copies bring, processors, and
+/// instances that are resident. N and K are those of the rank that has most.
+struct AgreedProduct {
+  MatmulProblem problem;
+  tilery_device_properties device;
+  int64_t instances = 1;
+};
+/// Collective, before each form of an operator: all ranks agree on these values and on their options.
+AgreedProduct agreeOnProduct(Call &call, AgreedValues values, const Matrix &a, const Matrix &b);
+
+/// Option 'form', one of `forms`, or the one that takes the least; of one rank, the product alone.
+std::string chooseProductForm(Call &call, const std::vector<std::string> &forms, const char *onHost,
+                              const AgreedProduct &agreed, int64_t sumSize, int64_t depth);
 
 /// Tiles of products of which ranks hold parts of K are chosen for this K: they must be the same on all
 /// ranks, and K need not.
@@ -38,10 +50,9 @@ tilery_dtype partialType(const Call &call, int32_t result, int32_t operand);
 /// A product whose tiles program instances that are all resident share, while they communicate.
 class Overlapped {
 public:
-  /// Collective: all ranks agree on `form` and on these values. a @ b is what this rank computes;
-  /// `depth` is the K to choose tiles for. Where N is the same on all ranks, so is the plan.
-  Overlapped(Call &call, const std::string &form, AgreedValues values, const Matrix &a,
-             const Matrix &b, int64_t depth);
+  /// This rank's product has N columns; `depth` is the K to choose tiles for. Where N is the same on
+  /// all ranks, so is the plan.
+  Overlapped(Call &call, const AgreedProduct &agreed, int64_t n, int64_t depth);
 
   /// Collective: the workspace of one variant of the kernel, which all ranks launch.
   Workspace &memoryOf(const std::string &variant, WorkspaceNeed need);

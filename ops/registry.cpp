@@ -3,6 +3,8 @@
 // Looks operators up by name, for tilery_ops_list and tilery_op_call.
 #include "ops/registry.h"
 
+#include "ops/costs/choose.h"
+
 #include <array>
 #include <span>
 
@@ -168,9 +170,9 @@ static void checkOutput(const Op &op, const std::vector<std::string> &names,
   }
 }
 
-void call(const std::string &name, tilery_world *world, const tilery_tensor *tensors, int count,
-          const char *optionsJson) {
-  const Op &op = find(name);
+static void run(const Op &op, tilery_world *world, const tilery_tensor *tensors, int count,
+                const char *optionsJson, std::string *explanation) {
+  const std::string &name = op.name;
   std::vector<std::string> names;
   size_t required = 0;
   for (std::string tensor : op.tensors) {
@@ -197,12 +199,45 @@ void call(const std::string &name, tilery_world *world, const tilery_tensor *ten
   for (size_t i = 0; i < size_t(count); ++i)
     if (tensors[i].rank >= 0 && isOutput(names[i]))
       checkOutput(op, names, {tensors, size_t(count)}, i);
-  Call run(name, world, {tensors, size_t(count)}, names,
+  Call call(name, world, {tensors, size_t(count)}, names,
            Options::parse(name, optionsJson, op.options));
-  op.run(run);
+  call.explanation = explanation;
+  op.run(call);
 }
 
+void call(const std::string &name, tilery_world *world, const tilery_tensor *tensors, int count,
+          const char *optionsJson) {
+  run(find(name), world, tensors, count, optionsJson, nullptr);
+}
+
+std::string explain(const std::string &name, tilery_world *world, const tilery_tensor *tensors,
+                    int count, const char *optionsJson) {
+  const Op &op = find(name);
+  bool hasForms = std::ranges::any_of(op.options, [](auto &option) { return option.first == "form"; });
+  if (!hasForms)
+    throw Error(Kind::Config, name + " has one form only, there is nothing to explain");
+  std::string text = "{\"chosen\": null}";
+  try {
+    run(op, world, tensors, count, optionsJson, &text);
+  } catch (const Explained &) {
+  }
+  return text;
+}
+
+
 } // namespace tilery::ops
+
+template <typename Action> static tilery_status guarded(Action action) {
+  try {
+    action();
+    return TILERY_OK;
+  } catch (const tilery::Error &error) {
+    return tilery::capi::setError(static_cast<tilery_status>(error.kind()), error.what());
+  } catch (const std::exception &error) {
+    return tilery::capi::setError(TILERY_INTERNAL_ERROR,
+                                  std::string(error.what()) + "; this is a bug in tilery");
+  }
+}
 
 extern "C" {
 
@@ -211,14 +246,27 @@ TILERY_API const char *tilery_ops_list(void) { return tilery::ops::list().c_str(
 TILERY_API tilery_status tilery_op_call(const char *name, tilery_world *world,
                                         const tilery_tensor *tensors, int32_t num_tensors,
                                         const char *options_json) {
-  try {
-    tilery::ops::call(name ? name : "", world, tensors, num_tensors, options_json);
-    return TILERY_OK;
-  } catch (const tilery::Error &error) {
-    return tilery::capi::setError(static_cast<tilery_status>(error.kind()), error.what());
-  } catch (const std::exception &error) {
-    return tilery::capi::setError(TILERY_INTERNAL_ERROR,
-                                  std::string(error.what()) + "; this is a bug in tilery");
-  }
+  return guarded(
+      [&] { tilery::ops::call(name ? name : "", world, tensors, num_tensors, options_json); });
+}
+
+TILERY_API tilery_status tilery_op_explain(const char *name, tilery_world *world,
+                                           const tilery_tensor *tensors, int32_t num_tensors,
+                                           const char *options_json, const char **json) {
+  static thread_local std::string text;
+  return guarded([&] {
+    text = tilery::ops::explain(name ? name : "", world, tensors, num_tensors, options_json);
+    *json = text.c_str();
+  });
+}
+
+TILERY_API tilery_status tilery_calibrate(tilery_world *world, const char **json) {
+  return guarded([&] {
+    if (!world)
+      throw tilery::Error(tilery::Kind::Launch, "calibration needs a world; call ty.init() first "
+                                                "(tilery_world_init in C)");
+    tilery::World ranks(world, tilery::World::Owns::Nothing);
+    *json = tilery::ops::calibrate(ranks).c_str();
+  });
 }
 }

@@ -30,4 +30,8 @@ const std::string &list();
 void call(const std::string &name, tilery_world *world, const tilery_tensor *tensors, int count,
           const char *optionsJson);
 
+/// JSON as tilery_op_explain documents it.
+std::string explain(const std::string &name, tilery_world *world, const tilery_tensor *tensors,
+                    int count, const char *optionsJson);
+
 } // namespace tilery::ops

@@ -228,6 +228,19 @@ TILERY_API void tilery_stream_use(void *stream);
  * may be null; in a world of several ranks on one device only this rank's stream is waited for. */
 TILERY_API tilery_status tilery_synchronize(tilery_world *world, int32_t device);
 
+/* A point in a stream, for times on the device. */
+typedef struct tilery_event tilery_event;
+TILERY_API tilery_status tilery_event_create(int32_t device, tilery_event **event);
+/* In the stream that launches of this thread take which name none; world may be null. */
+TILERY_API tilery_status tilery_event_record(tilery_event *event, tilery_world *world);
+/* The time between two of one device, both of which must have been passed: synchronize first. */
+TILERY_API tilery_status tilery_event_elapsed(tilery_event *begin, tilery_event *end,
+                                              double *microseconds);
+TILERY_API void tilery_event_destroy(tilery_event *event);
+/* Not 0 while that stream is recorded in a graph. */
+TILERY_API tilery_status tilery_stream_is_recorded(tilery_world *world, int32_t device,
+                                                   int32_t *recorded);
+
 /* ---- Functions (kernels as written) -------------------------------------------
  * A tilery_function is a kernel's source; it is compiled for each combination of
  * argument types, specialisations and constants at the first launch that needs it.
@@ -376,6 +389,25 @@ TILERY_API const char *tilery_ops_list(void);
 TILERY_API tilery_status tilery_op_call(const char *name, tilery_world *world,
                                         const tilery_tensor *tensors, int32_t num_tensors,
                                         const char *options_json);
+
+/* What the forms of a communicating operator are expected to take with these arguments, which are
+ * not touched, as JSON: {"form": microseconds, ..., "chosen": form}. "chosen" is null when the call would
+ * do nothing, and a form that the arguments rule out is not in it. Collective. */
+TILERY_API tilery_status tilery_op_explain(const char *name, tilery_world *world,
+                                           const tilery_tensor *tensors, int32_t num_tensors,
+                                           const char *options_json, const char **json);
+/* Collective: measures what communicating operators cost between the world's devices, prints on
+ * standard error how far it is, and keeps the figures for later processes; `json` gets them. The
+ * first call of such an operator does the same unless they are known (TILERY_CALIBRATION). A
+ * LaunchError in a world on the host, which has built-in rules, or of one rank. */
+TILERY_API tilery_status tilery_calibrate(tilery_world *world, const char **json);
+/* Collective: the figures of TILERY_CALIBRATION, "off" when it says so, else those that are kept for
+ * the world's devices, "" when there are none. The same text on all ranks. */
+TILERY_API tilery_status tilery_calibration_load(tilery_world *world, const char **json);
+/* Collective: keeps rank 0's. */
+TILERY_API tilery_status tilery_calibration_store(tilery_world *world, const char *json);
+/* As the library's own warnings: on standard error, unless TILERY_LOG says less. */
+TILERY_API void tilery_log_warning(const char *text);
 
 /* ---- Cache, diagnosis ----------------------------------------------------------- */
 

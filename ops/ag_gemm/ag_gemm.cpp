@@ -42,11 +42,11 @@ struct AgGemm {
         rows(Shards(m, ranks).rows), dtype(static_cast<tilery_dtype>(a.dtype)),
         rowBytes(k * tilery_dtype_size(dtype)) {}
 
-  std::string chooseForm() const;
-  void unfused();
-  void overlapped(bool byCopies);
+  void run();
 
 private:
+  void unfused();
+  void overlapped(const AgreedProduct &agreed, bool byCopies);
   AgreedValues values() const;
   int64_t chooseChunks(bool fast) const;
   int64_t bestComm(const Overlapped &o) const;
@@ -70,15 +70,19 @@ private:
 };
 } // namespace
 
-// Instances that send do not compute; copy engines bring the rows while all of them do. A shard of
-// less than this is there before copies would have begun: it is gathered first, and the product
-// then has its own tiles and parts. Without warps, instances run in turn anyway.
-std::string AgGemm::chooseForm() const {
-  constexpr int64_t least = 1 << 20;
-  const char *chosen = !hasWarps(call.device())                ? "instances"
-                       : ranks > 1 && rows * rowBytes >= least ? "copies"
-                                                               : "unfused";
-  return formOf(call, {"auto", "instances", "copies", "unfused"}, chosen);
+// Instances that send do not compute; copy engines bring the rows while all of them do; gathered first,
+// the product has its own tiles and parts. Without warps, instances run in turn anyway.
+void AgGemm::run() {
+  // The operand is the staged A, which is aligned.
+  Matrix staged{nullptr, a.dtype, m, k, k, 1};
+  Matrix right{b.data, b.dtype, k, n, stride(b, 0), stride(b, 1)};
+  AgreedProduct agreed = agreeOnProduct(call, values(), staged, right);
+  std::string form = chooseProductForm(call, {"auto", "instances", "copies", "unfused"}, "instances",
+                                       agreed, tilery_dtype_size(dtype), k);
+  if (form == "unfused")
+    unfused();
+  else
+    overlapped(agreed, form == "copies");
 }
 
 // A chunk is worth its signal from about 1 MiB on.
@@ -127,7 +131,6 @@ AgreedValues AgGemm::values() const {
 }
 
 const Workspace &AgGemm::gatheredRows() {
-  agreeOnForm(call, "unfused", values());
   return workspace(
       call.world(),
       {.key = "ag_gemm unfused", .stageBytes = m * std::max<int64_t>(rowBytes, 1), .buffers = 1});
@@ -177,11 +180,8 @@ void AgGemm::addCopies(Copies &copies, int64_t chunks, int64_t tileRows) const {
   }
 }
 
-void AgGemm::overlapped(bool byCopies) {
-  // The operand is the staged A, which is aligned.
-  Matrix staged{nullptr, a.dtype, m, k, k, 1};
-  Matrix right{b.data, b.dtype, k, n, stride(b, 0), stride(b, 1)};
-  Overlapped o(call, byCopies ? "copies" : "instances", values(), staged, right, k);
+void AgGemm::overlapped(const AgreedProduct &agreed, bool byCopies) {
+  Overlapped o(call, agreed, n, k);
   if (o.instances == 1 && !byCopies)
     o.instances = 2; // one sends, one computes
   int64_t chunks = chooseChunks(hasWarps(o.device)), comm = byCopies ? 0 : chooseComm(o);
@@ -214,12 +214,7 @@ static void run(Call &call) {
   checkTensors(call);
   if (call.tensor(2).shape[0] == 0)
     return;
-  AgGemm op(call);
-  std::string form = op.chooseForm();
-  if (form == "unfused")
-    op.unfused();
-  else
-    op.overlapped(form == "copies");
+  AgGemm(call).run();
 }
 
 const Op &agGemmOp() {

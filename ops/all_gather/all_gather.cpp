@@ -5,13 +5,6 @@
 
 namespace tilery::ops {
 
-static std::string chooseForm(Call &call, int64_t bytes, int64_t size) {
-  const char *chosen = flagsPay(call, bytes, size) ? "flagged"
-                       : copiesPay(call, bytes)    ? "copies"
-                                                   : "push";
-  return formOf(call, {"auto", "push", "pull", "copies", "flagged"}, chosen);
-}
-
 static void run(Call &call) {
   const tilery_tensor &x = call.tensor(0), &out = call.tensor(1);
   call.needSameType(0, 1);
@@ -30,7 +23,9 @@ static void run(Call &call) {
   if (elements(out) == 0)
     return;
   int64_t n = rows * row, size = tilery_dtype_size(static_cast<tilery_dtype>(x.dtype));
-  Collective c(call, chooseForm(call, n * size, size), n, elements(out), x.dtype);
+  std::string form = chooseCollectiveForm(call, {"auto", "push", "pull", "copies", "flagged"}, "push",
+                                          n * size, size);
+  Collective c(call, form, n, elements(out), x.dtype);
   if (c.form == "copies") {
     for (int step = 1; step < world.size(); ++step)
       c.send((world.rank() + step) % world.size(), x.data, elements(x));

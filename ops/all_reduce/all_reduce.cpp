@@ -5,18 +5,11 @@
 
 namespace tilery::ops {
 
-// One-shot sends all of x to everyone, two-shot each rank its share, and then the sums. For two
-// ranks the bytes are the same, else the second exchange costs more than it saves below this many.
-static constexpr int64_t kOneShotBytes = 64 << 10;
-
-static std::string chooseForm(Call &call, int64_t bytes, int64_t size) {
-  int ranks = call.world().size();
-  bool oneShot = bytes <= kOneShotBytes || (hasWarps(call.device()) && ranks == 2);
-  const char *chosen = flagsPay(call, bytes, size)      ? "flagged"
-                       : copiesPay(call, bytes / ranks) ? "copies"
-                       : oneShot                        ? "one_shot"
-                                                        : "two_shot";
-  return formOf(call, {"auto", "one_shot", "two_shot", "copies", "flagged"}, chosen);
+// One-shot sends all of x to everyone, two-shot each rank its share, and then the sums. Where instances
+// take turns the second exchange costs more than it saves below this many bytes.
+static const char *formOnHost(int64_t bytes) {
+  constexpr int64_t oneShot = 64 << 10;
+  return bytes <= oneShot ? "one_shot" : "two_shot";
 }
 
 // Every rank adds up its share and copies the sums to the others. What is sent is not written in
@@ -54,7 +47,9 @@ static void run(Call &call) {
     call.needDim(1, dim, x.shape[dim], "as in 'x'");
   auto dtype = static_cast<tilery_dtype>(x.dtype);
   int64_t n = elements(x), size = tilery_dtype_size(dtype);
-  std::string form = chooseForm(call, n * size, size);
+  std::string form =
+      chooseCollectiveForm(call, {"auto", "one_shot", "two_shot", "copies", "flagged"},
+                           formOnHost(n * size), n * size, size);
   if (n == 0)
     return;
   if (form == "copies")

@@ -10,9 +10,10 @@ static void run(Call &call) {
   call.needSameType(0, 1);
   call.needContiguous(0);
   call.needContiguous(1);
-  std::string form = formOf(call, {"auto", "push", "pull"}, "push");
   World &world = call.world();
   int64_t root = call.options.integer("root"), n = elements(out);
+  int64_t size = tilery_dtype_size(static_cast<tilery_dtype>(out.dtype));
+  std::string form = chooseCollectiveForm(call, {"auto", "push", "pull"}, "push", n * size, size);
   if (root < 0 || root >= world.size())
     call.fail("option 'root' is " + std::to_string(root) + "; there are ranks 0 to " +
               std::to_string(world.size() - 1));

@@ -6,16 +6,11 @@
 
 namespace tilery::ops {
 
-// One-shot and two-shot move the same between two ranks, and one way takes less time than two.
-// Where the sums are so few that words with flags carry them, most time is the product's, which on
-// its own has more tiles: parts of K.
-static std::string chooseForm(Call &call, int64_t bytes, int64_t size) {
+// Where instances take turns: one-shot and two-shot move the same between two ranks, and one way takes
+// less time than two.
+static const char *formOnHost(int ranks, int64_t bytes) {
   constexpr int64_t small = 256 << 10;
-  int ranks = call.world().size();
-  const char *chosen = flagsPay(call, bytes, size)    ? "unfused"
-                       : ranks <= 2 || bytes <= small ? "one_shot"
-                                                      : "two_shot";
-  return formOf(call, {"auto", "one_shot", "two_shot", "unfused"}, chosen);
+  return ranks <= 2 || bytes <= small ? "one_shot" : "two_shot";
 }
 
 static void run(Call &call) {
@@ -39,11 +34,13 @@ static void run(Call &call) {
   tilery_dtype partial = partialType(call, out.dtype, a.dtype);
   int ranks = call.world().size();
   int64_t rows = Shards(m, ranks).rows, size = tilery_dtype_size(partial);
-  std::string form = chooseForm(call, m * n * size, size);
+  AgreedProduct agreed = agreeOnProduct(call, partialSums(call, m, n, a.dtype, partial), left, right);
+  std::string form = chooseProductForm(call, {"auto", "one_shot", "two_shot", "unfused"},
+                                       formOnHost(ranks, m * n * size), agreed, size, partialDepth);
   if (form == "unfused")
     return reduceUnfused(call, left, right, result, partial, "all_reduce");
   bool oneShot = form == "one_shot";
-  Overlapped o(call, form, partialSums(call, m, n, a.dtype, partial), left, right, partialDepth);
+  Overlapped o(call, agreed, n, partialDepth);
   o.leaveRoomToSend();
   const MatmulPlan &p = o.plan;
   const Workspace &ws = o.memoryOf(form, {.key = dtypeName(partial),

@@ -40,10 +40,13 @@ static void run(Call &call) {
   if (m == 0 || n == 0)
     return;
   tilery_dtype partial = partialType(call, out.dtype, a.dtype);
-  if (formOf(call, {"auto", "overlapped", "unfused"}, "overlapped") == "unfused")
-    return reduceUnfused(call, a, b, out, partial, "reduce_scatter");
   // K may differ from rank to rank; tiles and what is staged may not.
-  Overlapped o(call, "overlapped", partialSums(call, m, n, a.dtype, partial), a, b, partialDepth);
+  AgreedProduct agreed = agreeOnProduct(call, partialSums(call, m, n, a.dtype, partial), a, b);
+  std::string form = chooseProductForm(call, {"auto", "overlapped", "unfused"}, "overlapped", agreed,
+                                       tilery_dtype_size(partial), partialDepth);
+  if (form == "unfused")
+    return reduceUnfused(call, a, b, out, partial, "reduce_scatter");
+  Overlapped o(call, agreed, n, partialDepth);
   o.leaveRoomToSend();
   const MatmulPlan &p = o.plan;
   bool shared = shards.rows < p.rows;

@@ -100,8 +100,9 @@ static void deal(MatmulPlan &plan, const MatmulProblem &problem, int64_t process
   plan.instances = std::min(plan.whole + (tiles - plan.whole) * plan.parts, processors);
 }
 
-static double expected(const MatmulPlan &plan, const MatmulProblem &problem, double efficiency,
-                       int64_t processors) {
+double expectedMicroseconds(const MatmulPlan &plan, const MatmulProblem &problem,
+                            const tilery_device_properties &device) {
+  int64_t processors = device.processors;
   double bytes = bytesOf(problem.dtype), m = double(problem.m), n = double(problem.n);
   int64_t wholeRounds = ceilDiv(plan.whole, processors);
   int64_t partRounds = ceilDiv((tilesOf(plan, problem) - plan.whole) * plan.parts, processors);
@@ -110,7 +111,7 @@ static double expected(const MatmulPlan &plan, const MatmulProblem &problem, dou
   double operations = 2.0 * double(plan.blockM * plan.columns * plan.blockK);
   double copied = double((plan.rows + plan.columns) * plan.blockK) * bytes;
   double step =
-      std::max(operations / (HalfOperations * (2 / bytes) * efficiency), copied / BytesOfOne);
+      std::max(operations / (HalfOperations * (2 / bytes) * plan.efficiency), copied / BytesOfOne);
   double all = double(problem.batches) * ((m + n) * double(problem.k) * bytes + m * n * 2);
   double memory = all / (BytesFromMemory * double(processors));
   double handing = 0;
@@ -158,6 +159,7 @@ static MatmulPlan planStreams(const MatmulProblem &problem, const tilery_device_
     plan.columns = candidate.columns;
     plan.warps = candidate.warps;
     plan.stages = candidate.stages;
+    plan.efficiency = candidate.efficiency;
     for (plan.parts = 1; plan.parts <= MostParts; ++plan.parts) {
       if (!isWanted(wanted.parts, plan.parts))
         continue;
@@ -166,7 +168,7 @@ static MatmulPlan planStreams(const MatmulProblem &problem, const tilery_device_
       int64_t cut = tilesOf(plan, problem) - plan.whole;
       if (plan.parts > 1 && (cut == 0 || (cut * plan.parts > device.processors && !wanted.parts)))
         break;
-      plan.microseconds = expected(plan, problem, candidate.efficiency, device.processors);
+      plan.microseconds = expectedMicroseconds(plan, problem, device);
       if (best.microseconds == 0 || plan.microseconds < best.microseconds)
         best = plan;
     }

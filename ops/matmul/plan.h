@@ -36,7 +36,8 @@ struct MatmulPlan {
   int64_t instances = 1;
   int64_t whole = 0;                ///< tiles that are made whole, the first ones
   int64_t parts = 1, partSteps = 0; ///< that the steps of each other tile are made in
-  double microseconds = 0;          ///< what the model expects, on devices that it knows
+  double efficiency = 0.25;         ///< of the arithmetic that a processor can do
+  double microseconds = 0;          ///< what the model expects, of tiles that it knows
 };
 
 /// What a caller has chosen; 0 leaves it to the model.
@@ -48,6 +49,10 @@ MatmulChoice matmulChoice(const Call &call);
 
 MatmulPlan planMatmul(const MatmulProblem &problem, const tilery_device_properties &device,
                       const MatmulChoice &wanted);
+
+/// What the model expects `plan` to take for `problem`, whose K may be another than it was made for.
+double expectedMicroseconds(const MatmulPlan &plan, const MatmulProblem &problem,
+                            const tilery_device_properties &device);
 
 /// A LaunchError when the caller's choices do not go together.
 void checkColumns(const Call &call, const MatmulPlan &plan);

@@ -5,13 +5,6 @@
 
 namespace tilery::ops {
 
-static std::string chooseForm(Call &call, int64_t bytes, int64_t size) {
-  const char *chosen = flagsPay(call, bytes, size) ? "flagged"
-                       : copiesPay(call, bytes)    ? "copies"
-                                                   : "push";
-  return formOf(call, {"auto", "push", "pull", "copies", "flagged"}, chosen);
-}
-
 static void run(Call &call) {
   const tilery_tensor &x = call.tensor(0), &out = call.tensor(1);
   call.needSameType(0, 1);
@@ -28,7 +21,8 @@ static void run(Call &call) {
   int64_t own = std::clamp<int64_t>(x.shape[0] - world.rank() * rows, 0, rows);
   call.needDim(1, 0, own, "this rank's part of the rows of 'x'");
   int64_t n = rows * row, size = tilery_dtype_size(static_cast<tilery_dtype>(x.dtype));
-  std::string form = chooseForm(call, n * size, size);
+  std::string form =
+      chooseCollectiveForm(call, {"auto", "push", "pull", "copies", "flagged"}, "push", n * size, size);
   if (elements(x) == 0)
     return;
   Collective c(call, form, n, elements(x), x.dtype);

@@ -42,6 +42,12 @@ KNOBS = {
         "Size of that directory beyond which the least recently used kernels are removed; 0: no "
         "limit.",
     ),
+    "TILERY_CALIBRATION": Knob(
+        str, "",
+        "Measured costs by which communicating operators choose how they run: a file that `tilery "
+        "calibrate` wrote, or off: built-in figures; empty: kept in the cache's directory and measured "
+        "when they are not there.",
+    ),
     "TILERY_TRACE": Knob(
         str, "",
         "File that gets the timeline of the world when it is finalized; empty: none.",

@@ -1,0 +1,145 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// Which figures a world's calls choose by, and the choice. All ranks have the same figures, so that they
+// choose alike.
+#include "ops/costs/choose.h"
+
+#include "ops/costs/costs.h"
+#include "ops/costs/measure.h"
+#include "ops/launch_options.h"
+
+#include <map>
+#include <memory>
+#include <mutex>
+
+namespace tilery::ops {
+
+namespace {
+/// Of one world; null: rules decide.
+struct Known {
+  std::shared_ptr<const Calibration> figures;
+};
+
+struct Worlds {
+  std::mutex mutex;
+  std::map<uint64_t, Known> bySerial;
+};
+} // namespace
+
+static Worlds &worlds() {
+  static Worlds &all = *new Worlds; // outlives static destruction
+  return all;
+}
+
+static std::shared_ptr<const Calibration> remember(World &world,
+                                                   std::shared_ptr<const Calibration> figures) {
+  std::lock_guard lock(worlds().mutex);
+  worlds().bySerial[tilery_world_serial(world.handle())] = {figures};
+  return figures;
+}
+
+static std::shared_ptr<const Calibration> builtIn() {
+  return {std::shared_ptr<void>(), &Calibration::builtIn()};
+}
+
+static std::shared_ptr<const Calibration> shared(std::optional<Calibration> figures) {
+  return figures ? std::make_shared<const Calibration>(std::move(*figures)) : nullptr;
+}
+
+static bool isRecordedAnywhere(World &world) {
+  int32_t recorded = 0;
+  check(tilery_stream_is_recorded(world.handle(), tilery_world_device(world.handle()), &recorded));
+  int32_t any = 0;
+  for (int32_t each : world.allGather(recorded))
+    any |= each;
+  return any != 0;
+}
+
+// Collective. What fails here is no failure of the call that asks.
+static std::shared_ptr<const Calibration> measured(World &world) {
+  try {
+    return shared(measureCosts(world));
+  } catch (const Error &error) {
+    tilery_log_warning((std::string("this machine's costs were not measured, operators choose their "
+                                    "form by built-in figures (TILERY_CALIBRATION=off does not try): ") +
+                        error.what())
+                           .c_str());
+    return builtIn();
+  }
+}
+
+static void warnOfRecording() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    tilery_log_warning("the first call of a communicating operator is recorded in a graph, where nothing "
+                       "can be measured: it chooses its form by built-in figures; call it once before, "
+                       "or run `tilery calibrate`");
+  });
+}
+
+static std::shared_ptr<const Calibration> resolve(Call &call) {
+  World &world = call.world();
+  const char *text = nullptr;
+  check(tilery_calibration_load(world.handle(), &text));
+  std::string known = text;
+  bool measurable = hasWarps(call.device()) && world.size() > 1;
+  if (known == "off" || (known.empty() && !measurable))
+    return remember(world, hasWarps(call.device()) ? builtIn() : nullptr);
+  if (std::shared_ptr<const Calibration> kept = shared(Calibration::parse(known)))
+    return remember(world, kept);
+  if (!measurable) {
+    tilery_log_warning("TILERY_CALIBRATION names a file without figures, which is not used; "
+                       "`tilery calibrate` writes one");
+    return remember(world, nullptr);
+  }
+  if (isRecordedAnywhere(world)) {
+    warnOfRecording();
+    return builtIn();
+  }
+  return remember(world, measured(world));
+}
+
+static std::shared_ptr<const Calibration> figuresOf(Call &call) {
+  {
+    std::lock_guard lock(worlds().mutex);
+    auto found = worlds().bySerial.find(tilery_world_serial(call.world().handle()));
+    if (found != worlds().bySerial.end())
+      return found->second.figures;
+  }
+  return resolve(call);
+}
+
+const std::string &calibrate(World &world) {
+  static thread_local std::string text;
+  std::shared_ptr<const Calibration> figures = remember(world, shared(measureCosts(world)));
+  return text = figures->text();
+}
+
+[[noreturn]] static void explain(Call &call, const std::vector<std::pair<std::string, double>> &costs,
+                                 const std::string &chosen) {
+  std::string json = "{";
+  for (const auto &[form, microseconds] : costs)
+    json += "\"" + form + "\": " + std::to_string(microseconds) + ", ";
+  *call.explanation = json + "\"chosen\": \"" + chosen + "\"}";
+  throw Explained{};
+}
+
+std::string chooseForm(Call &call, const std::vector<std::string> &forms, const char *onHost,
+                       const FormCost &cost) {
+  std::string chosen = formOf(call, forms, "");
+  if (!chosen.empty() && !call.explanation)
+    return chosen;
+  std::vector<std::pair<std::string, double>> costs;
+  if (std::shared_ptr<const Calibration> figures = figuresOf(call))
+    for (size_t i = 1; i < forms.size(); ++i)
+      if (double microseconds = cost(*figures, forms[i]); microseconds < Never)
+        costs.emplace_back(forms[i], microseconds);
+  auto least = std::ranges::min_element(costs, {}, [](const auto &each) { return each.second; });
+  if (chosen.empty())
+    chosen = least == costs.end() ? onHost : least->first;
+  if (call.explanation)
+    explain(call, costs, chosen);
+  return chosen;
+}
+
+} // namespace tilery::ops

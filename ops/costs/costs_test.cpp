@@ -1,0 +1,148 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// Curves, fits, the text of figures, and what the formulas say of machines with round numbers.
+#include "ops/costs/costs.h"
+
+#include <gtest/gtest.h>
+
+using namespace tilery::ops;
+
+namespace {
+
+// A link of `rate` bytes a microsecond behind `latency`.
+std::string linkText(const std::string &name, double latency, double rate) {
+  std::string text;
+  for (double bytes : {1024.0, 1048576.0})
+    text += ", \"" + name + "." + std::to_string(int64_t(bytes)) +
+            "\": " + std::to_string(latency + bytes / rate);
+  return text;
+}
+
+Calibration machine(double copyRate = 400e3) {
+  return *Calibration::parse(
+      "{\"version\": 1, \"launch\": 1, \"meet\": 4" + linkText("all_gather.flagged", 5, 50e3) +
+      linkText("all_gather.push", 10, 200e3) + linkText("all_gather.copies", 30, copyRate) +
+      linkText("link.copies", 20, copyRate) +
+      ", \"ag_gemm.copies.start\": 5, \"ag_gemm.copies.factor\": 1}");
+}
+
+double gather(const Calibration &figures, const char *form, int64_t bytes, int ranks = 2) {
+  return collectiveMicroseconds(figures, "all_gather", form, ranks, bytes, 2);
+}
+
+const tilery_device_properties device{"test", "test", 132, 0, 0, 227 << 10};
+
+ProductCase product(int64_t m, int64_t n, int64_t k, int ranks = 2) {
+  MatmulProblem problem{m, n, k, 1, TILERY_BF16, true};
+  return productCase("ag_gemm", problem, device, ranks, 132, 2, k);
+}
+
+} // namespace
+
+TEST(Curve, IsStraightBetweenPointsAndGoesOnFromTheLastTwo) {
+  Curve curve;
+  curve.add(3000, 30); // in any order
+  curve.add(1000, 10);
+  EXPECT_FALSE(Curve().isKnown());
+  EXPECT_DOUBLE_EQ(curve.at(2000), 20);
+  EXPECT_DOUBLE_EQ(curve.at(0), 10);
+  EXPECT_DOUBLE_EQ(curve.at(5000), 50);
+  EXPECT_DOUBLE_EQ(curve.rate(), 100);
+}
+
+TEST(Fit, FindsTheLineThatPointsLieOn) {
+  Line line = fitted({{10, 27}, {100, 135}, {1000, 1215}});
+  EXPECT_NEAR(line.start, 15, 1e-6);
+  EXPECT_NEAR(line.factor, 1.2, 1e-9);
+}
+
+TEST(Fit, HasNoNegativeTerms) {
+  Line line = fitted({{10, 5}, {100, 95}});
+  EXPECT_EQ(line.start, 0);
+  EXPECT_GT(line.factor, 0.5);
+  line = fitted({{10, 95}, {100, 5}});
+  EXPECT_EQ(line.factor, 0);
+  EXPECT_NEAR(fitted({{10, 20}}).at(10), 20, 1e-9);
+}
+
+TEST(Figures, ComeBackFromTheirText) {
+  Calibration figures = machine();
+  std::optional<Calibration> again = Calibration::parse(figures.text());
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->text(), figures.text());
+  EXPECT_DOUBLE_EQ(again->curve("all_gather.push")->at(1024), 10 + 1024 / 200e3);
+  EXPECT_EQ(again->line("ag_gemm.copies")->start, 5);
+  EXPECT_EQ(again->number("meet"), 4);
+  EXPECT_EQ(again->curve("all_gather.pull"), nullptr);
+}
+
+TEST(Figures, OfAnotherVersionOrDamagedAreNone) {
+  for (const char *text : {"", "{", "{}", "{\"version\": 2}", "{\"version\": 1, \"meet\": \"x\"}",
+                           "{\"version\": 1, \"meet\": -1}", "{\"version\": 1, \"meet\": 1", "off"})
+    EXPECT_FALSE(Calibration::parse(text)) << text;
+  EXPECT_TRUE(Calibration::builtIn().line("gemm_ar.two_shot"));
+}
+
+TEST(Collectives, WordsWithFlagsThenInstancesThenCopies) {
+  Calibration figures = machine();
+  EXPECT_LT(gather(figures, "flagged", 4096), gather(figures, "push", 4096));
+  EXPECT_LT(gather(figures, "push", 1 << 20), gather(figures, "flagged", 1 << 20));
+  EXPECT_LT(gather(figures, "push", 1 << 20), gather(figures, "copies", 1 << 20));
+  EXPECT_LT(gather(figures, "copies", 16 << 20), gather(figures, "push", 16 << 20));
+  EXPECT_EQ(collectiveMicroseconds(figures, "all_gather", 2, 4096, 2), gather(figures, "flagged", 4096));
+}
+
+TEST(Collectives, WordsWithFlagsTakeElementsOf2Or4Bytes) {
+  Calibration figures = machine();
+  EXPECT_EQ(collectiveMicroseconds(figures, "all_gather", "flagged", 2, 4096, 8), Never);
+  EXPECT_LT(collectiveMicroseconds(figures, "all_gather", "flagged", 2, 4096, 4), Never);
+  EXPECT_EQ(gather(figures, "pull", 4096), Never); // not measured
+}
+
+// 10 + b / 200e3 = 30 + b / rate: at 8e6 bytes for 400e3, at 20 * 300e3 * 200e3 / 100e3 for 300e3.
+TEST(Collectives, SlowerCopyEnginesAreChosenLater) {
+  for (auto [rate, meeting] : {std::pair(400e3, 8e6), std::pair(300e3, 12e6)}) {
+    Calibration figures = machine(rate);
+    auto below = int64_t(0.99 * meeting), above = int64_t(1.01 * meeting);
+    EXPECT_LT(gather(figures, "push", below), gather(figures, "copies", below)) << rate;
+    EXPECT_GT(gather(figures, "push", above), gather(figures, "copies", above)) << rate;
+  }
+}
+
+TEST(Collectives, SendToEachOfTheOthers) {
+  Calibration figures = machine();
+  EXPECT_NEAR(gather(figures, "push", 1 << 20, 5), 10 + 4 * 1048576 / 200e3, 1e-6);
+  EXPECT_EQ(sentBytes("all_reduce", "one_shot", 4, 1000), 3000);
+  EXPECT_EQ(sentBytes("all_reduce", "two_shot", 4, 1000), 1500);
+}
+
+TEST(Products, RowsThatArriveInTimeCostNothing) {
+  ProductCase large = product(8192, 4096, 8192);
+  double alone = large.microseconds;
+  EXPECT_NEAR(productMicroseconds(machine(), large, "copies"), 5 + 4 + alone, alone / 100);
+  // 64 MiB at 20e3 bytes a microsecond take longer than the product: what remains is the last step.
+  double bound = productMicroseconds(machine(20e3), large, "copies");
+  double arrival = 20 + 4096.0 * 8192 * 2 / 20e3;
+  EXPECT_GT(bound, arrival);
+  EXPECT_LT(bound, arrival + alone / 2);
+}
+
+TEST(Products, TilesOfOneRoundWaitForAllRows) {
+  ProductCase small = product(128, 4096, 4096);
+  double arrival = 20 + 64.0 * 4096 * 2 / 400e3;
+  EXPECT_NEAR(productMicroseconds(machine(), small, "copies"), 5 + arrival + small.microseconds, 0.1);
+}
+
+TEST(Products, OneAfterTheOtherAddUp) {
+  ProductCase p = product(256, 4096, 4096);
+  MatmulPlan plan = planMatmul(p.problem, device, {});
+  EXPECT_NEAR(productMicroseconds(machine(), p, "unfused"),
+              plan.microseconds + collectiveMicroseconds(machine(), "all_gather", 2, 128 * 8192, 2), 1e-6);
+  EXPECT_EQ(productMicroseconds(machine(), p, "instances"), Never); // no line
+}
+
+TEST(Products, OfOneRankAreJustProducts) {
+  ProductCase p = product(256, 4096, 4096, 1);
+  EXPECT_NEAR(productMicroseconds(machine(), p, "unfused"),
+              planMatmul(p.problem, device, {}).microseconds, 1e-6);
+}
