@@ -26,8 +26,8 @@ from gpu_overlap import agreed, measure
 import tilery as ty
 
 FORMS = {"all_reduce": ["flagged", "one_shot", "two_shot", "copies"],
-         "all_gather": ["flagged", "push", "copies"], "reduce_scatter": ["push", "pull", "copies"],
-         "all_to_all": ["push", "pull", "copies"]}
+         "all_gather": ["flagged", "push", "copies"], "reduce_scatter": ["push", "pull", "copies", "flagged"],
+         "all_to_all": ["push", "pull", "copies", "flagged"]}
 
 
 class Case:

@@ -20,6 +20,12 @@ def flag_of(epoch):
 
 
 @ty.jit
+def words_of(n, SIZE: tl.constexpr):
+    """That carry n elements of SIZE bytes; one that carries nothing where there are none."""
+    return tl.maximum(tl.cdiv(n, 4 // SIZE), 1)
+
+
+@ty.jit
 def halves(x, at, n):
     """Elements 2 * at and 2 * at + 1 of x[n], 0 behind the end."""
     both = 2 * at[:, None] + tl.arange(0, 2)[None, :]
@@ -45,7 +51,7 @@ def unpack(out, at, inside, n, word, SIZE: tl.constexpr):
         tl.store(out + both, pair.to(out.dtype.element_ty, bitcast=True),
                  mask=inside[:, None] & (both < n))
     else:
-        tl.store(out + at, word.to(tl.int32).to(out.dtype.element_ty, bitcast=True), mask=inside)
+        tl.store(out + at, word.to(tl.int32).to(out.dtype.element_ty, bitcast=True), mask=inside & (at < n))
 
 
 @ty.jit
@@ -69,7 +75,7 @@ def unpack_sums(out, at, inside, n, low, high, SIZE: tl.constexpr):
         both = 2 * at[:, None] + tl.arange(0, 2)[None, :]
         tl.store(out + both, tl.join(low, high), mask=inside[:, None] & (both < n))
     else:
-        tl.store(out + at, low, mask=inside)
+        tl.store(out + at, low, mask=inside & (at < n))
 
 
 @ty.jit
@@ -119,7 +125,7 @@ def send_blocks(x, slot, n, total, first, most, flag, capacity, SIZE: tl.constex
         peer = (rank + step) % world
         begin = peer.to(tl.int64) * n
         length = tl.maximum(tl.minimum(n, total - begin), 0)
-        end = tl.minimum(first + most, tl.cdiv(length, 4 // SIZE))
+        end = tl.minimum(first + most, words_of(length, SIZE))
         theirs = dl.symm_at(slot, peer) + rank.to(tl.int64) * capacity
         send_words(x + begin, theirs, length, first, end, flag, SIZE, BLOCK)
 
@@ -161,7 +167,7 @@ def unpack_words(own, out, slot, n, total, mine, part, flag, capacity, first, SI
         source = (rank + step) % world
         begin = source.to(tl.int64) * n
         length = tl.maximum(tl.minimum(n, total - begin), 0)
-        end = tl.minimum(first + part, tl.cdiv(length, 4 // SIZE))
+        end = tl.minimum(first + part, words_of(length, SIZE))
         for word_begin in range(first, end, BLOCK):
             at = word_begin + tl.arange(0, BLOCK)
             word = words_from(source, own, slot, at, mine, at < end, flag, capacity, SIZE)

@@ -11,7 +11,7 @@ import tilery as ty
 import tilery.language as tl
 import tilery.language.device as dl
 
-from ..flagged import flag_of, send_words_to_all, unpack_words
+from ..flagged import flag_of, send_words_to_all, unpack_words, words_of
 from ..parts import copy, enter, part_of, share_of
 
 
@@ -65,7 +65,7 @@ def all_gather_flagged(x, out, stage, epochs, n, total, capacity, SIZE: tl.const
     part = tl.cdiv(tl.cdiv(n, 4 // SIZE), tl.num_programs(0))
     first = pid * part
     own = tl.maximum(tl.minimum(n, total - rank.to(tl.int64) * n), 0)
-    end = tl.minimum(first + part, tl.cdiv(own, 4 // SIZE))
+    end = tl.minimum(first + part, words_of(own, SIZE))
     send_words_to_all(x, slot, own, first, end, flag, capacity, SIZE, BLOCK)
     unpack_words(x, out, slot, n, total, own, part, flag, capacity, first, SIZE, BLOCK)
     tl.store(epochs + pid, epoch)

@@ -13,7 +13,7 @@ import tilery as ty
 import tilery.language as tl
 import tilery.language.device as dl
 
-from ..flagged import add_words, flag_of, send_blocks
+from ..flagged import add_words, flag_of, send_blocks, words_of
 from ..parts import copy, enter, part_of, share_of
 
 
@@ -74,7 +74,7 @@ def reduce_scatter_flagged(x, out, stage, epochs, n, total, capacity, SIZE: tl.c
     begin = dl.rank().to(tl.int64) * n
     own = tl.maximum(tl.minimum(n, total - begin), 0)
     send_blocks(x, slot, n, total, first, part, flag, capacity, SIZE, BLOCK)
-    add_words(x + begin, out, slot, own, first, tl.minimum(first + part, tl.cdiv(own, 4 // SIZE)), flag,
+    add_words(x + begin, out, slot, own, first, tl.minimum(first + part, words_of(own, SIZE)), flag,
               capacity, SIZE, ACC, BLOCK)
     tl.store(epochs + pid, epoch)
 
