@@ -85,7 +85,10 @@ def gemm_rs(a, b, out, stage, entered, arrived, epochs, M, N, K, rows_per_rank, 
                        entered, epoch)
         if owner == rank:
             mine = rows - first
-            own = (known(mine, own_rows, ROWS, BLOCK_M) & (mine >= 0))[:, None] & col_known[None, :]
+            own_known = known(mine, own_rows, ROWS, BLOCK_M)
+            if SHARED:
+                own_known = own_known & (mine >= 0)
+            own = own_known[:, None] & col_known[None, :]
             total = add_parts(acc, slot, mine[:, None] * N + cols[None, :], own, whole, arrived,
                               tile, tiles, epoch, KIND, ACC)
             tl.store(out + mine[:, None] * stride_om + cols[None, :] * stride_on, total, mask=own)

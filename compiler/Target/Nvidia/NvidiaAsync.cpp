@@ -69,6 +69,10 @@ SmallVector<Value> NvidiaMachine::waitBarrier(OpBuilder &b, Location loc, Value 
                  SmallVector<Type>(carried.getTypes()), operands, true);
 }
 
+void NvidiaMachine::meetWarp(OpBuilder &b, Location loc) const {
+  emitPtx(b, loc, "bar.warp.sync 0xffffffff;", "", {}, {}, true);
+}
+
 // The lanes meet, which orders their memory; "Proxies" in the PTX ISA: bulk copies are not ordered behind
 // other accesses by that alone.
 void NvidiaMachine::orderCopies(OpBuilder &b, Location loc) const {

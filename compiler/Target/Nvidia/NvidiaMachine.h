@@ -63,8 +63,6 @@ public:
 
   bool copiesStores() const override { return capability == 90; }
   void publishStage(mlir::OpBuilder &b, mlir::Location loc, bool global) const override;
-  void storeRow(mlir::OpBuilder &b, mlir::Location loc, mlir::Value destination, mlir::Value source,
-                mlir::Value bytes) const override;
   void storeBox(mlir::OpBuilder &b, mlir::Location loc, mlir::Value map,
                 mlir::ValueRange coordinates, mlir::Value source,
                 mlir::Value enabled) const override;
@@ -76,6 +74,7 @@ public:
                        unsigned arrivals) const override;
   void publishBarriers(mlir::OpBuilder &b, mlir::Location loc) const override;
   void arrive(mlir::OpBuilder &b, mlir::Location loc, mlir::Value barrier) const override;
+  void meetWarp(mlir::OpBuilder &b, mlir::Location loc) const override;
   void expectBytes(mlir::OpBuilder &b, mlir::Location loc, mlir::Value barrier,
                    int64_t bytes) const override;
   llvm::SmallVector<mlir::Value> waitBarrier(mlir::OpBuilder &b, mlir::Location loc,

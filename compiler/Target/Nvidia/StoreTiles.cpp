@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
 // Finds the stores of products' results that tensor maps describe; Passes.td says which.
+#include "compiler/Dialect/Device/IR/Device.h"
 #include "compiler/Target/Nvidia/AffineAccess.h"
 #include "compiler/Target/Nvidia/Passes.h"
 #include "compiler/Target/Nvidia/TensorMaps.h"
@@ -29,6 +30,7 @@ public:
       return;
     if (auto made = kernel->getAttrOfType<ArrayAttr>("simt.tensor_maps"))
       llvm::append_range(maps, made);
+    sendsRows = kernel.walk([](device::SymmAtOp) { return WalkResult::interrupt(); }).wasInterrupted();
     SmallVector<core::StoreOp> stores;
     kernel.walk([&](core::StoreOp store) { stores.push_back(store); });
     llvm::for_each(stores, [&](core::StoreOp store) { convert(store); });
@@ -41,6 +43,8 @@ private:
   /// Boxes of each warp that shared memory has room for beside the rings, 0 when none.
   unsigned slotsFor(const RowStage &stage) {
     int64_t left = sharedBytes - ringMemory(kernel).bytes - RowStage::boxBytes; // to align them
+    if (sendsRows)
+      left -= (stage.bytesOfPost() + 16) * stage.warps();
     int64_t fitting = left / (RowStage::boxBytes * stage.warps());
     return unsigned(std::clamp<int64_t>(fitting, 0, stage.boxes()));
   }
@@ -118,6 +122,7 @@ private:
   func::FuncOp kernel;
   unsigned numWarps;
   int64_t sharedBytes;
+  bool sendsRows = false; ///< perhaps: tilery-simt-store-rows comes later
   SmallVector<ArrayRef<int64_t>> products;
   SmallVector<Attribute> maps;
 };

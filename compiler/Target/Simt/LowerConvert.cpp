@@ -142,7 +142,7 @@ std::optional<Elements> Lowering::convertByShuffles(ValueRange source, const Lin
 
 void Lowering::barrier() {
   if (storesCopy && !inProducer)
-    machine.awaitStores(b, loc);
+    awaitCopiedStores();
   machine.barrier(b, loc, meetingThreads);
   ordered();
 }

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
-// Producer and consumer warps, and the rings of shared-memory slots between them.
+// Producer and consumer warps (and those that send, LowerSenders.cpp), and the rings of shared-memory slots between them.
 //
 // A slot has two barriers. `full`: the producer arrives and says how many bytes will come; the
 // copies complete it. `empty`: each consumer warp arrives when it has read the slot. Both sides
@@ -51,6 +51,7 @@ void Lowering::initialiseRings() {
         machine.initSlotBarrier(b, loc, slotBarrier(ring, i32(slot), true), 1);
         machine.initSlotBarrier(b, loc, slotBarrier(ring, i32(slot), false), numWarps);
       }
+    initialisePosts();
     machine.publishBarriers(b, loc);
   });
   machine.barrier(b, loc, 0);
@@ -60,18 +61,19 @@ void Lowering::initialiseRings() {
 
 // The slot and phase that a role is at live in memory that LLVM turns into registers: loops then
 // need not carry them by hand.
+Value Lowering::variable(int64_t initial) {
+  Value address;
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(&function.getBody().front()); // where LLVM looks for variables
+    address = LLVM::AllocaOp::create(b, loc, pointerType(0), b.getI32Type(), i32(1), 4);
+  }
+  LLVM::StoreOp::create(b, loc, i32(initial), address);
+  return address;
+}
+
 void Lowering::startRings(bool producer) {
   for (Ring &ring : rings) {
-    auto variable = [&](int64_t initial) -> Value {
-      Value address;
-      {
-        OpBuilder::InsertionGuard guard(b);
-        b.setInsertionPointToStart(&function.getBody().front()); // where LLVM looks for variables
-        address = LLVM::AllocaOp::create(b, loc, pointerType(0), b.getI32Type(), i32(1), 4);
-      }
-      LLVM::StoreOp::create(b, loc, i32(initial), address);
-      return address;
-    };
     ring.slot = variable(0);
     ring.phase = variable(producer ? 1 : 0);
   }
@@ -212,7 +214,11 @@ LogicalResult Lowering::lowerRoles(RolesOp op) {
     // One warp copies, all of its lanes together: a warp that is split polls its barriers instead
     // of sleeping at them, which slows the products down.
     Value copies = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, warpNumber, i32(numWarps));
-    auto only = scf::IfOp::create(b, loc, copies, false);
+    auto only = scf::IfOp::create(b, loc, copies, postStride != 0);
+    if (postStride) {
+      b.setInsertionPointToStart(only.elseBlock());
+      lowerSenders(arith::SubIOp::create(b, loc, warpNumber, i32(numWarps + 1)), producerWarps - 1);
+    }
     b.setInsertionPointToStart(only.thenBlock());
     startRings(true);
     inProducer = true;
@@ -226,12 +232,14 @@ LogicalResult Lowering::lowerRoles(RolesOp op) {
   if (consumerRegisters)
     machine.limitRegisters(b, loc, unsigned(consumerRegisters.getInt()), true);
   startRings(false);
+  startPosts();
   beginConsumerEvents();
   meetingThreads = consumerThreads;
   if (failed(lowerBlock(op.getConsumer().front())))
     return failure();
   if (storesCopy)
-    machine.awaitStores(b, loc); // shared memory must outlive them
+    awaitCopiedStores(); // shared memory must outlive them
+  endPosts();
   meetingThreads = 0;
   extraWarps = producerWarps;
   return success();

@@ -45,17 +45,25 @@ void Lowering::allocateStage() {
     storesCopy = true;
     most = std::max(most, bytesOfWarp * stage.warps());
   };
+  constexpr uint64_t alignment = 16;
   kernel.walk([&](StoreTileOp op) {
     note(stageOf(op.getValue(), numWarps), RowStage::boxBytes * op.getSlots());
   });
   kernel.walk([&](StoreRowsOp op) {
     RowStage stage = stageOf(op.getValue(), numWarps);
     note(stage, stage.bytesOfRows(int64_t(op.getColumns())));
+    postStride = std::max(postStride, int64_t(llvm::alignTo(uint64_t(stage.bytesOfPost()), alignment)));
   });
   if (!storesCopy)
     return;
   stageOffset = int64_t(llvm::alignTo(uint64_t(ringBytes), RowStage::boxBytes));
-  sharedBytes = ringBytes = stageOffset + most;
+  postOffset = int64_t(llvm::alignTo(uint64_t(stageOffset + most), alignment));
+  sharedBytes = ringBytes = postOffset + postStride * numWarps;
+}
+
+void Lowering::awaitCopiedStores() {
+  machine.awaitStores(b, loc);
+  awaitPost();
 }
 
 Value Lowering::stageOfWarp(int64_t bytes) {
@@ -116,6 +124,7 @@ static Elements matrixWords(OpBuilder &b, Location loc, ValueRange list, unsigne
 
 LogicalResult Lowering::lowerStoreTile(StoreTileOp op) {
   beforeCopiedStore();
+  awaitPost(); // what is staged for it
   RowStage stage = stageOf(op.getValue(), numWarps);
   Elements list = storedRegisters(op.getValue());
   Value ofWarp = stageOfWarp(RowStage::boxBytes * op.getSlots());
@@ -202,13 +211,11 @@ LogicalResult Lowering::lowerStoreRows(StoreRowsOp op) {
   beforeCopiedStore();
   RowStage stage = stageOf(op.getValue(), numWarps);
   Elements list = storedRegisters(op.getValue());
-  bool stored = mayBeStoredOtherwise(peerArgument(op.getRows()));
+  machine.awaitStage(b, loc, 0);
   for (int64_t first = 0; first < stage.columns; first += int64_t(op.getColumns())) {
-    machine.awaitStage(b, loc, 0);
+    awaitPost();
     stageRows(list, stage, first, int64_t(op.getColumns()));
-    machine.publishStage(b, loc, stored);
-    copyStagedRows(op, stage, first);
-    machine.commitStores(b, loc);
+    sendStagedRows(op, stage, first);
   }
   return success();
 }
@@ -238,7 +245,7 @@ void Lowering::stageRows(ValueRange list, const RowStage &stage, int64_t first, 
 }
 
 // `count` elements of the tile's row are stored; this warp has staged those from `before` on.
-void Lowering::copyStagedRows(StoreRowsOp op, const RowStage &stage, int64_t first) {
+void Lowering::sendStagedRows(StoreRowsOp op, const RowStage &stage, int64_t first) {
   int64_t staged = int64_t(op.getColumns());
   SmallVector<int32_t> columns;
   for (int32_t base : stage.tile.warps)
@@ -246,19 +253,20 @@ void Lowering::copyStagedRows(StoreRowsOp op, const RowStage &stage, int64_t fir
   Value before = arith::AddIOp::create(b, loc, selectBases(warp(), columns), i32(first));
   Value left = arith::SubIOp::create(b, loc, scalar(op.getCount()), before);
   left = arith::MinSIOp::create(b, loc, arith::MaxSIOp::create(b, loc, left, i32(0)), i32(staged));
-  Value bytes = arith::MulIOp::create(b, loc, left, i32(stage.elementBytes));
+  Value offset = arith::MulIOp::create(b, loc, before, i32(stage.elementBytes));
+  StagedRows rows{stageOfWarp(stage.bytesOfRows(staged)),
+                  arith::MulIOp::create(b, loc, left, i32(stage.elementBytes)),
+                  stage.pitch(staged), stage.rowsOfWarp(), {}};
   int64_t inLanes = std::min<int64_t>(stage.rowsOfWarp(), int64_t(1) << machine.laneBits());
   Value row = arith::AndIOp::create(b, loc, lane(), i32(inLanes - 1));
-  Value own = isFirstCopy({{}, stage.rows.lanes, {}});
-  Value start = stageOfWarp(stage.bytesOfRows(staged));
   for (unsigned r = 0; r < stage.rows.numRegisters(); ++r) {
-    Value taken = op.getMask() ? andI(own, elements(op.getMask())[r]) : own;
-    Value size = taken ? Value(arith::SelectOp::create(b, loc, taken, bytes, i32(0))) : bytes;
-    Value number = arith::AddIOp::create(b, loc, row, i32(int64_t(r) * inLanes));
-    Value source = sharedAddress(start, arith::MulIOp::create(b, loc, number, i32(stage.pitch(staged))));
-    Value offset = arith::MulIOp::create(b, loc, before, i32(stage.elementBytes));
-    machine.storeRow(b, loc, byteOffset(elements(op.getRows())[r], offset), source, size);
+    Value start = byteOffset(elements(op.getRows())[r], offset);
+    Value address = LLVM::PtrToIntOp::create(b, loc, b.getI64Type(), start);
+    if (op.getMask())
+      address = arith::SelectOp::create(b, loc, elements(op.getMask())[r], address, i64(0));
+    rows.destinations.push_back({arith::AddIOp::create(b, loc, row, i32(int64_t(r) * inLanes)), address});
   }
+  postRows(rows);
 }
 
 } // namespace tilery::simt

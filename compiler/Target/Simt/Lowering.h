@@ -196,6 +196,7 @@ private:
   void initialiseRings();
   void startRings(bool producer);
   void advance(const Ring &ring);
+  Value variable(int64_t initial); ///< address of an i32 that LLVM turns into a register
   Value read(Value variable);
   Value sharedInteger();
   Value slotAddress(const Ring &ring, unsigned tile, Value slot);
@@ -218,8 +219,28 @@ private:
   Elements storedRegisters(Value tile);
   void stageBox(ValueRange list, const RowStage &stage, int64_t box, Value start);
   void stageRows(ValueRange list, const RowStage &stage, int64_t first, int64_t staged);
-  void copyStagedRows(StoreRowsOp op, const RowStage &stage, int64_t first);
+  void sendStagedRows(StoreRowsOp op, const RowStage &stage, int64_t first);
   Value stageOfWarp(int64_t bytes);
+  void awaitCopiedStores(); ///< until all of this thread's warp are complete
+
+  //===-- Warps that carry rows to peers (LowerSenders.cpp) ---------------------------------------------------------------===//
+  /// Rows in shared memory, and where each goes.
+  struct StagedRows {
+    Value source, bytes; ///< of the first row; of each, i32
+    int64_t pitch, rows;
+    SmallVector<std::pair<Value, Value>> destinations; ///< number of a row (i32), address (i64, 0: nowhere)
+  };
+  Value postOfWarp(Value warpNumber);
+  Value postBarrier(Value post, bool full);
+  void initialisePosts();
+  void startPosts();
+  void awaitPost();
+  void post(ArrayRef<std::pair<int64_t, Value>> fields);
+  void postRows(const StagedRows &staged);
+  void endPosts();
+  void lowerSenders(Value number, unsigned senders);
+  Value carryPosts(Value first, unsigned senders, Value phase);
+  void carryRow(Value post, Value row);
 
   //===-- Ranks, checks, prints (LowerDevice.cpp, LowerDebug.cpp) ---------------------------------------------------===//
   LogicalResult lowerDevice(Operation *op);
@@ -306,6 +327,8 @@ private:
   int64_t sharedBytes = 0, ringBytes = 0;
   SmallVector<Ring> rings;
   int64_t stageOffset = 0;   ///< where results are staged in shared memory
+  int64_t postOffset = 0, postStride = 0; ///< of the warps' post boxes; no stride: there are none
+  Value postPhase; ///< address of a variable; null where nothing is posted
   bool storesCopy = false;   ///< copies of results may be under way
   unsigned meetingThreads = 0; ///< at barriers; 0: all of the block
   unsigned extraWarps = 0;

@@ -114,9 +114,6 @@ public:
   /// What this warp has written to shared memory is there for its copies; with `global`, they also come
   /// behind what was stored to global memory, which takes far longer.
   virtual void publishStage(mlir::OpBuilder &b, mlir::Location loc, bool global) const = 0;
-  /// Starts a copy of `bytes` (i32, a multiple of 16) to global memory, a peer's too; none for 0.
-  virtual void storeRow(mlir::OpBuilder &b, mlir::Location loc, mlir::Value destination,
-                        mlir::Value source, mlir::Value bytes) const = 0;
   /// Starts a copy to the array that `map` describes, on one lane, where `enabled` (i1) holds.
   virtual void storeBox(mlir::OpBuilder &b, mlir::Location loc, mlir::Value map,
                         mlir::ValueRange coordinates, mlir::Value source,
@@ -134,6 +131,8 @@ public:
   /// Makes initialised barriers visible to copies.
   virtual void publishBarriers(mlir::OpBuilder &b, mlir::Location loc) const = 0;
   virtual void arrive(mlir::OpBuilder &b, mlir::Location loc, mlir::Value barrier) const = 0;
+  /// The lanes of a warp meet, which orders their memory.
+  virtual void meetWarp(mlir::OpBuilder &b, mlir::Location loc) const = 0;
   /// Arrives, and lets the barrier wait for so many bytes of copies. Once for a warp, whose lanes
   /// are all here; copyTile too.
   virtual void expectBytes(mlir::OpBuilder &b, mlir::Location loc, mlir::Value barrier,

@@ -51,12 +51,12 @@ def AssignLayouts : Pass<"tilery-simt-assign-layouts"> {
 }
 
 def StoreRows : Pass<"tilery-simt-store-rows"> {
-  let summary = "results of products go to other ranks through shared memory, by copies of rows";
+  let summary = "results of products go to other ranks through shared memory, row by row";
   let description = [{
     In kernels with roles, a store of a product's result to another rank becomes `simt.store_rows` where
     each row is consecutive in memory, aligned to 16 bytes, and the mask takes away whole rows and ends of
-    rows only. The copies run while the next tile is computed; stores would hold the warps up at the rate of
-    the link. No tensor map describes the memory of a rank that is known at run time only.
+    rows only. Warps that compute nothing carry them while the next tile is computed; stores would hold the
+    warps of the product up at the rate of the link. No tensor map describes the memory of a rank that is known at run time only.
 
     ```mlir
     core.store %p, %v, %m : tensor<128x256x!core.ptr<bf16>>, tensor<128x256xbf16>, tensor<128x256xi1>

@@ -235,9 +235,9 @@ private:
       return 0;
     RowStage stage(shape, bytes, numWarps);
     constexpr int64_t leastBytes = 128; // of a row, so that copies are worth their start
+    int64_t used = ringMemory(kernel).bytes + RowStage::boxBytes + (stage.bytesOfPost() + 16) * stage.warps();
     for (int64_t staged = stage.columns; staged * bytes >= leastBytes; staged /= 2)
-      if (ringMemory(kernel).bytes + RowStage::boxBytes + stage.bytesOfRows(staged) * stage.warps() <=
-          machine.sharedBytes())
+      if (used + stage.bytesOfRows(staged) * stage.warps() <= machine.sharedBytes())
         return staged;
     return 0;
   }

@@ -1,10 +1,12 @@
 # SPDX-FileCopyrightText: The Tilery authors
 # SPDX-License-Identifier: Apache-2.0
-# Results of products leave through shared memory: by tensor map to arrays of this rank, by rows to peers.
+# Results of products leave through shared memory: by tensor map to arrays of this rank, by warps
+# that carry rows to peers.
 # RUN: %tilery compile %s -f store -s "*bf16:16, *bf16:16, *bf16:16, i32:16, i32:16, i32, False" -O num_warps=4 -t sm_90a -e ptx | FileCheck %s
 # RUN: %tilery compile %s -f store -s "*fp16:16, *fp16:16, *fp32:16, i32:16, i32:8, i32, True" -O num_warps=4 -t sm_90a -e ptx | FileCheck %s --check-prefix=WIDE
 # RUN: %tilery compile %s -f store -s "*bf16:16, *bf16:16, *bf16:16, i32:16, i32, i32, False" -O num_warps=4 -t sm_90a -e ptx | FileCheck %s --check-prefix=PLAIN
 # RUN: %tilery compile %s -f send -s "*bf16:16, *bf16:16, symm *bf16:16, signal, i32:16, i32:16, i32, i32" -O num_warps=4 -t sm_90a -e ptx | FileCheck %s --check-prefix=SEND
+# RUN: %tilery compile %s -f send -s "*bf16:16, *bf16:16, symm *bf16:16, signal, i32:16, i32:16, i32, i32" -O num_warps=4 -t sm_90a -e ptx | FileCheck %s --check-prefix=CARRY
 # RUN: %tilery compile %s -f again -s "*bf16:16, *bf16:16, *bf16:16, i32:16, i32:16" -O num_warps=4 -t sm_90a -e ptx | FileCheck %s --check-prefix=AGAIN
 # RUN: %tilery compile %s -f before -s "*bf16:16, *bf16:16, *bf16:16, i32:16, i32:16, i32, i32" -O num_warps=4 -t sm_90a -e ptx | FileCheck %s --check-prefix=BEFORE
 # RUN: %tilery compile %s -f turned -s "*bf16:16, *bf16:16, *bf16:16, i32:16" -O num_warps=8 -O num_stages=3 -t sm_90a -e ptx | FileCheck %s --check-prefix=TURNED
@@ -61,17 +63,24 @@ def store(a, b, out, K, N, M, CONDITION: tl.constexpr):
     tl.store(out + m[:, None] * N + n[None, :], acc.to(out.dtype.element_ty), mask=inside)
 
 
-# Each lane starts the copy of a row. They are done before the signal is released.
+# A warp posts where its rows are and where they go. Before the signal is released all is where it goes.
 # SEND: wgmma.mma_async
 # SEND: stmatrix
-# SEND: fence.proxy.async.shared::cta;
-# SEND: @p cp.async.bulk.global.shared::cta.bulk_group
-# SEND: cp.async.bulk.commit_group;
-# SEND: cp.async.bulk.wait_group 0;
-# SEND-NEXT: // end inline asm
+# SEND-NOT: st.global
+# SEND-NOT: cp.async.bulk.global
+# SEND: bar.warp.sync
+# SEND: mbarrier.arrive
+# SEND: mbarrier.try_wait.parity
 # SEND: bar.sync 1, 128;
 # SEND: fence.acq_rel.sys;
 # SEND: {{(st\.release\.sys|red\.release\.sys|atom\.release\.sys)}}
+
+# Warps that compute nothing carry the rows, and say when that is done.
+# CARRY: mbarrier.try_wait.parity
+# CARRY: ld.shared.v4.b32
+# CARRY: st.global.v4.b32
+# CARRY: bar.warp.sync
+# CARRY: mbarrier.arrive
 @ty.jit
 def send(a, b, out, ready, K, N, peer, rows):
     acc = product(a, b, K)

@@ -156,10 +156,10 @@ def Simt_StoreTileOp : Simt_RingOp<"store_tile"> {
 }
 
 def Simt_StoreRowsOp : Simt_RingOp<"store_rows"> {
-  let summary = "start copying the first `count` elements of each row of a tile to where its row goes";
+  let summary = "have the first `count` elements of each row of a tile carried to where its row goes";
   let description = [{
-    The rows are left in shared memory, `columns` columns of each warp at a time, from where copies take
-    them that run by themselves. Lowering waits for them before the next barrier, so that program order
+    The rows are left in shared memory, `columns` columns of each warp at a time, from where warps take
+    them that compute nothing. Lowering waits for them before the next barrier, so that program order
     and releases hold. `mask` says which rows are stored, all of them without it.
   }];
   let arguments = (ins Core_Tile:$rows, Core_Tile:$value, I32:$count, Optional<Core_Tile>:$mask,

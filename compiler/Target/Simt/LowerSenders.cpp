@@ -1,0 +1,148 @@
+// SPDX-FileCopyrightText: The Tilery authors
+// SPDX-License-Identifier: Apache-2.0
+// Warps that carry staged rows to peers.
+//
+// A link takes less than tiles are made of, and all instances finish theirs at about the same time. Whoever
+// stores to a peer then waits for the link: the warps of the product would not compute, and behind bulk
+// copies their engine would not bring the next operands. So warps that have nothing else to do carry the
+// rows, at the link's pace, while the next tile is computed.
+//
+// Each warp of the product has a post box: two barriers, `full` when it has posted what to carry, `empty` when
+// that is done; where the rows are staged, and where each goes. A phase bit tells one post from the next.
+#include "compiler/Target/Simt/Lowering.h"
+
+namespace tilery::simt {
+
+static constexpr int64_t bytesAtOnce = 16; // of a lane
+
+/// Where things are in a post box.
+enum Post : int64_t {
+  Full = 0,
+  Empty = 8,
+  RowBytes = 16,
+  Pitch = 20,
+  Source = 24, ///< in shared memory
+  Rows = 28,   ///< negative: nothing comes any more
+  Destinations = RowStage::postBytes
+};
+
+Value Lowering::postOfWarp(Value warpNumber) {
+  Value offset = arith::MulIOp::create(b, loc, warpNumber, i32(postStride));
+  return sharedAddress(sharedBase, arith::AddIOp::create(b, loc, offset, i32(postOffset)));
+}
+
+Value Lowering::postBarrier(Value post, bool full) {
+  Value address = sharedAddress(post, i32(full ? Full : Empty));
+  return LLVM::PtrToIntOp::create(b, loc, b.getI32Type(), address);
+}
+
+void Lowering::initialisePosts() {
+  for (unsigned warpNumber = 0; postStride && warpNumber < numWarps; ++warpNumber)
+    for (bool full : {true, false})
+      machine.initSlotBarrier(b, loc, postBarrier(postOfWarp(i32(warpNumber)), full), 1);
+}
+
+void Lowering::startPosts() {
+  if (postStride)
+    postPhase = variable(1); // before the first post its box is empty
+}
+
+/// Until what this warp has posted is on its way; its lanes meet.
+void Lowering::awaitPost() {
+  if (postPhase)
+    machine.waitBarrier(b, loc, postBarrier(postOfWarp(warp()), false), read(postPhase), {},
+                        {brokenAddress, /*leave=*/false});
+}
+
+void Lowering::post(ArrayRef<std::pair<int64_t, Value>> fields) {
+  Value box = postOfWarp(warp());
+  for (auto [field, value] : fields)
+    LLVM::StoreOp::create(b, loc, value, sharedAddress(box, i32(field)));
+  machine.meetWarp(b, loc);
+  Value first = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, lane(), i32(0));
+  emitIf(first, [&] { machine.arrive(b, loc, postBarrier(box, true)); });
+  LLVM::StoreOp::create(b, loc, arith::XOrIOp::create(b, loc, read(postPhase), i32(1)), postPhase);
+}
+
+// Lanes that have the same row write the same.
+void Lowering::postRows(const StagedRows &staged) {
+  Value box = postOfWarp(warp());
+  for (auto [number, destination] : staged.destinations) {
+    Value place = arith::AddIOp::create(b, loc, arith::MulIOp::create(b, loc, number, i32(8)),
+                                        i32(Destinations));
+    LLVM::StoreOp::create(b, loc, destination, sharedAddress(box, place));
+  }
+  Value source = LLVM::PtrToIntOp::create(b, loc, b.getI32Type(), staged.source);
+  post({{RowBytes, staged.bytes}, {Pitch, i32(staged.pitch)}, {Source, source}, {Rows, i32(staged.rows)}});
+}
+
+void Lowering::endPosts() {
+  if (!postPhase)
+    return;
+  awaitPost();
+  post({{Rows, i32(-1)}});
+  postPhase = {};
+}
+
+// The row's bytes, by all lanes.
+void Lowering::carryRow(Value post, Value row) {
+  auto field = [&](int64_t at) -> Value {
+    return LLVM::LoadOp::create(b, loc, b.getI32Type(), sharedAddress(post, i32(at)));
+  };
+  Value place = arith::AddIOp::create(b, loc, arith::MulIOp::create(b, loc, row, i32(8)), i32(Destinations));
+  Value destination = LLVM::LoadOp::create(b, loc, b.getI64Type(), sharedAddress(post, place));
+  Value isSent = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, destination, i64(0));
+  Value bytes = arith::SelectOp::create(b, loc, isSent, field(RowBytes), i32(0));
+  Value source = arith::AddIOp::create(b, loc, field(Source),
+                                       arith::MulIOp::create(b, loc, row, field(Pitch)));
+  Value own = arith::MulIOp::create(b, loc, lane(), i32(bytesAtOnce));
+  auto loop = scf::ForOp::create(b, loc, own, bytes, i32(bytesAtOnce << machine.laneBits()));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  Value at = loop.getInductionVar();
+  auto words = VectorType::get({bytesAtOnce / 4}, b.getI32Type());
+  Value further = arith::ExtSIOp::create(b, loc, b.getI64Type(), at);
+  Value sourceAt = arith::AddIOp::create(b, loc, source, at);
+  Value destinationAt = arith::AddIOp::create(b, loc, destination, further);
+  Value from = LLVM::IntToPtrOp::create(b, loc, pointerType(3), sourceAt);
+  Value to = LLVM::IntToPtrOp::create(b, loc, pointerType(1), destinationAt);
+  LLVM::StoreOp::create(b, loc, LLVM::LoadOp::create(b, loc, words, from, bytesAtOnce), to, bytesAtOnce);
+}
+
+// Warps of the product in turn, `senders` apart; whether more will come.
+Value Lowering::carryPosts(Value first, unsigned senders, Value phase) {
+  auto loop = scf::ForOp::create(b, loc, first, i32(numWarps), i32(senders), ValueRange(trueValue()));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  Value post = postOfWarp(loop.getInductionVar());
+  machine.waitBarrier(b, loc, postBarrier(post, true), phase, {}, {brokenAddress, /*leave=*/true});
+  Value rows = LLVM::LoadOp::create(b, loc, b.getI32Type(), sharedAddress(post, i32(Rows)));
+  auto carry = scf::ForOp::create(b, loc, i32(0), rows, i32(1));
+  {
+    OpBuilder::InsertionGuard inner(b);
+    b.setInsertionPointToStart(carry.getBody());
+    carryRow(post, carry.getInductionVar());
+  }
+  machine.meetWarp(b, loc);
+  Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, lane(), i32(0));
+  emitIf(isFirst, [&] { machine.arrive(b, loc, postBarrier(post, false)); });
+  Value isLast = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, rows, i32(0));
+  Value more = arith::XOrIOp::create(b, loc, isLast, trueValue());
+  scf::YieldOp::create(b, loc, andI(loop.getRegionIterArg(0), more));
+  return loop.getResult(0);
+}
+
+void Lowering::lowerSenders(Value number, unsigned senders) {
+  SmallVector<Type> types = {b.getI32Type(), b.getI1Type()};
+  SmallVector<Location> locations(2, loc);
+  auto loop = scf::WhileOp::create(b, loc, types, ValueRange{i32(0), trueValue()});
+  Block *before = b.createBlock(&loop.getBefore(), {}, types, locations);
+  scf::ConditionOp::create(b, loc, before->getArgument(1), before->getArguments());
+  Block *after = b.createBlock(&loop.getAfter(), {}, types, locations);
+  Value phase = after->getArgument(0);
+  Value more = carryPosts(number, senders, phase);
+  scf::YieldOp::create(b, loc, ValueRange{arith::XOrIOp::create(b, loc, phase, i32(1)).getResult(), more});
+  b.setInsertionPointAfter(loop);
+}
+
+} // namespace tilery::simt
