@@ -16,7 +16,8 @@ import tilery as ty
 import tilery.language as tl
 import tilery.language.device as dl
 
-from ..parts import add_parts, enter, part_from, place, place_of_owner, product, send_part, span
+from ..parts import (add_parts, enter, leave_part, part_from, place, place_of_owner, product, send_part, span,
+                     tell)
 
 
 @ty.jit
@@ -66,6 +67,16 @@ def gemm_ar_one_shot(a, b, out, stage, entered, arrived, epochs, M, N, K, capaci
 
 
 @ty.jit
+def tell_of_tile(arrived, done, tile, tiles, owner, epoch):
+    """That a part has gone to its owner, or, of an own tile, that its sums have gone to all others."""
+    if owner == dl.rank():
+        for step in range(1, dl.num_ranks()):
+            tell(done, tile, tiles, (dl.rank() + step) % dl.num_ranks(), epoch)
+    else:
+        tell(arrived, tile, tiles, owner, epoch)
+
+
+@ty.jit
 def gemm_ar_two_shot(a, b, out, stage, result, entered, arrived, done, epochs, M, N, K,
                      rows_per_rank, capacity, result_capacity,
                      stride_am, stride_ak, stride_bk, stride_bn, stride_om, stride_on,
@@ -90,6 +101,9 @@ def gemm_ar_two_shot(a, b, out, stage, result, entered, arrived, done, epochs, M
     tiles_m = tl.cdiv(rows_per_rank, ROWS)
     tiles_n = tl.cdiv(N, COLUMNS)
     tiles = tiles_m * tiles_n
+    # Others are told of a tile when the next one is computed: by then its copy is complete.
+    told_tile = -1
+    told_owner = rank
     for item in range(pid, world * tiles, tl.num_programs(0)):
         owner, tile, tile_m, tile_n = place_of_owner(item, rows_per_rank, tiles_n, ROWS, GROUP_M)
         first = owner.to(tl.int64) * rows_per_rank
@@ -99,14 +113,19 @@ def gemm_ar_two_shot(a, b, out, stage, result, entered, arrived, done, epochs, M
                       stride_bk, stride_bn, BLOCK_M, BLOCK_N, BLOCK_K, ACC)
         inside = (row_known & (rows < first + rows_per_rank))[:, None] & col_known[None, :]
         at = (rows - first)[:, None] * N + cols[None, :]
+        if told_tile >= 0:
+            tell_of_tile(arrived, done, told_tile, tiles, told_owner, epoch)
+        told_tile = tile
+        told_owner = owner
         if owner != rank:
-            send_part(acc, slot, at, inside, owner, whole, entered, arrived, tile, tiles, epoch)
+            leave_part(acc, slot, at, inside, owner, whole, entered, epoch)
         else:
             total = add_parts(acc, slot, at, inside, whole, arrived, tile, tiles, epoch, KIND, ACC)
             tl.store(out + rows[:, None] * stride_om + cols[None, :] * stride_on, total, mask=inside)
             for step in range(1, world):
-                send_part(total, sums, at, inside, (rank + step) % world, whole, entered, done, tile,
-                          tiles, epoch)
+                leave_part(total, sums, at, inside, (rank + step) % world, whole, entered, epoch)
+    if told_tile >= 0:
+        tell_of_tile(arrived, done, told_tile, tiles, told_owner, epoch)
     # What the others have added up, in the order in which they do.
     for item in range(pid, (world - 1) * tiles, tl.num_programs(0)):
         owner, tile, tile_m, tile_n = place_of_owner(item, rows_per_rank, tiles_n, ROWS, GROUP_M)

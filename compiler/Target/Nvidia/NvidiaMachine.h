@@ -63,6 +63,8 @@ public:
 
   bool copiesStores() const override { return capability == 90; }
   void publishStage(mlir::OpBuilder &b, mlir::Location loc, bool global) const override;
+  void storeRow(mlir::OpBuilder &b, mlir::Location loc, mlir::Value destination, mlir::Value source,
+                mlir::Value bytes) const override;
   void storeBox(mlir::OpBuilder &b, mlir::Location loc, mlir::Value map,
                 mlir::ValueRange coordinates, mlir::Value source,
                 mlir::Value enabled) const override;

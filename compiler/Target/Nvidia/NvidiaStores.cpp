@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
 // Hopper's way out of shared memory: matrices that a warp writes together (stmatrix), and bulk copies of
-// boxes to global memory. Names and operands are those of the PTX ISA.
+// rows and boxes to global memory. Names and operands are those of the PTX ISA.
 #include "compiler/Target/Nvidia/NvidiaMachine.h"
 #include "compiler/Target/Nvidia/Ptx.h"
 
@@ -33,6 +33,14 @@ void NvidiaMachine::publishStage(OpBuilder &b, Location loc, bool global) const 
           std::string("fence.proxy.async") + (global ? "" : ".shared::cta") +
               ";\nbar.warp.sync 0xffffffff;",
           "", {}, {}, true);
+}
+
+void NvidiaMachine::storeRow(OpBuilder &b, Location loc, Value destination, Value source,
+                             Value bytes) const {
+  emitPtx(b, loc,
+          "{\n.reg .pred one, p;\nelect.sync _|one, 0xffffffff;\nsetp.ne.and.b32 p, $2, 0, one;\n"
+          "@p cp.async.bulk.global.shared::cta.bulk_group [$0], [$1], $2;\n}",
+          "l,r,r", {}, {destination, source, bytes}, true);
 }
 
 void NvidiaMachine::storeBox(OpBuilder &b, Location loc, Value map, ValueRange coordinates,

@@ -3,9 +3,9 @@
 // Warps that carry staged rows to peers.
 //
 // A link takes less than tiles are made of, and all instances finish theirs at about the same time. Whoever
-// stores to a peer then waits for the link: the warps of the product would not compute, and behind bulk
-// copies their engine would not bring the next operands. So warps that have nothing else to do carry the
-// rows, at the link's pace, while the next tile is computed.
+// stores to a peer then waits for the link: the warps of the product would not compute, and the engine that
+// copies would not bring the next operands behind rows that wait. So warps that have nothing else to do start
+// the copies, a few rows at a time, while the next tile is computed.
 //
 // Each warp of the product has a post box: two barriers, `full` when it has posted what to carry, `empty` when
 // that is done; where the rows are staged, and where each goes. A phase bit tells one post from the next.
@@ -13,7 +13,8 @@
 
 namespace tilery::simt {
 
-static constexpr int64_t bytesAtOnce = 16; // of a lane
+// Of each sender. More would stand before the copies that bring operands, for which one engine does both.
+static constexpr unsigned rowsUnderWay = 1;
 
 /// Where things are in a post box.
 enum Post : int64_t {
@@ -58,7 +59,7 @@ void Lowering::post(ArrayRef<std::pair<int64_t, Value>> fields) {
   Value box = postOfWarp(warp());
   for (auto [field, value] : fields)
     LLVM::StoreOp::create(b, loc, value, sharedAddress(box, i32(field)));
-  machine.meetWarp(b, loc);
+  machine.publishStage(b, loc, false);
   Value first = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, lane(), i32(0));
   emitIf(first, [&] { machine.arrive(b, loc, postBarrier(box, true)); });
   LLVM::StoreOp::create(b, loc, arith::XOrIOp::create(b, loc, read(postPhase), i32(1)), postPhase);
@@ -84,7 +85,6 @@ void Lowering::endPosts() {
   postPhase = {};
 }
 
-// The row's bytes, by all lanes.
 void Lowering::carryRow(Value post, Value row) {
   auto field = [&](int64_t at) -> Value {
     return LLVM::LoadOp::create(b, loc, b.getI32Type(), sharedAddress(post, i32(at)));
@@ -95,18 +95,9 @@ void Lowering::carryRow(Value post, Value row) {
   Value bytes = arith::SelectOp::create(b, loc, isSent, field(RowBytes), i32(0));
   Value source = arith::AddIOp::create(b, loc, field(Source),
                                        arith::MulIOp::create(b, loc, row, field(Pitch)));
-  Value own = arith::MulIOp::create(b, loc, lane(), i32(bytesAtOnce));
-  auto loop = scf::ForOp::create(b, loc, own, bytes, i32(bytesAtOnce << machine.laneBits()));
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(loop.getBody());
-  Value at = loop.getInductionVar();
-  auto words = VectorType::get({bytesAtOnce / 4}, b.getI32Type());
-  Value further = arith::ExtSIOp::create(b, loc, b.getI64Type(), at);
-  Value sourceAt = arith::AddIOp::create(b, loc, source, at);
-  Value destinationAt = arith::AddIOp::create(b, loc, destination, further);
-  Value from = LLVM::IntToPtrOp::create(b, loc, pointerType(3), sourceAt);
-  Value to = LLVM::IntToPtrOp::create(b, loc, pointerType(1), destinationAt);
-  LLVM::StoreOp::create(b, loc, LLVM::LoadOp::create(b, loc, words, from, bytesAtOnce), to, bytesAtOnce);
+  machine.storeRow(b, loc, destination, source, bytes);
+  machine.commitStores(b, loc);
+  machine.awaitStage(b, loc, rowsUnderWay);
 }
 
 // Warps of the product in turn, `senders` apart; whether more will come.
@@ -123,6 +114,7 @@ Value Lowering::carryPosts(Value first, unsigned senders, Value phase) {
     b.setInsertionPointToStart(carry.getBody());
     carryRow(post, carry.getInductionVar());
   }
+  machine.awaitStores(b, loc);
   machine.meetWarp(b, loc);
   Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, lane(), i32(0));
   emitIf(isFirst, [&] { machine.arrive(b, loc, postBarrier(post, false)); });

@@ -114,6 +114,10 @@ public:
   /// What this warp has written to shared memory is there for its copies; with `global`, they also come
   /// behind what was stored to global memory, which takes far longer.
   virtual void publishStage(mlir::OpBuilder &b, mlir::Location loc, bool global) const = 0;
+  /// Starts a copy of `bytes` (i32, a multiple of 16) from `source` (in shared memory, i32) to global memory,
+  /// a peer's too (i64), on one lane; none for 0.
+  virtual void storeRow(mlir::OpBuilder &b, mlir::Location loc, mlir::Value destination,
+                        mlir::Value source, mlir::Value bytes) const = 0;
   /// Starts a copy to the array that `map` describes, on one lane, where `enabled` (i1) holds.
   virtual void storeBox(mlir::OpBuilder &b, mlir::Location loc, mlir::Value map,
                         mlir::ValueRange coordinates, mlir::Value source,

@@ -68,17 +68,20 @@ def store(a, b, out, K, N, M, CONDITION: tl.constexpr):
 # SEND: stmatrix
 # SEND-NOT: st.global
 # SEND-NOT: cp.async.bulk.global
-# SEND: bar.warp.sync
+# SEND: fence.proxy.async.shared::cta;
+# SEND-NEXT: bar.warp.sync
 # SEND: mbarrier.arrive
 # SEND: mbarrier.try_wait.parity
 # SEND: bar.sync 1, 128;
 # SEND: fence.acq_rel.sys;
 # SEND: {{(st\.release\.sys|red\.release\.sys|atom\.release\.sys)}}
 
-# Warps that compute nothing carry the rows, and say when that is done.
+# Warps that compute nothing have the rows copied, a few at a time, and say when that is done.
 # CARRY: mbarrier.try_wait.parity
-# CARRY: ld.shared.v4.b32
-# CARRY: st.global.v4.b32
+# CARRY: elect.sync
+# CARRY: cp.async.bulk.global.shared::cta.bulk_group
+# CARRY: cp.async.bulk.wait_group.read 1;
+# CARRY: cp.async.bulk.wait_group 0;
 # CARRY: bar.warp.sync
 # CARRY: mbarrier.arrive
 @ty.jit
