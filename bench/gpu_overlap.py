@@ -9,7 +9,7 @@ shuffled each round, the same on all ranks; the slowest rank counts, and the med
 NCCL's buffers are padded. --eager also measures as many calls one by one ("eager"), where launching may
 take longer than computing. --explain measures every form of ours, with what the cost model expects of it
 beside ("expected") and the regret of the choice: how much longer the chosen form takes than the best
-one. --random N draws shapes instead.
+one. --random N draws shapes instead, and leaves the peers out.
 
 `tilery bench overlap` runs this and shows the results.
 """
@@ -40,7 +40,7 @@ except ImportError as error:
 GATHERED = [(57344, 8192), (51200, 5120), (8192, 8192)]
 SUMMED = [(8192, 28672), (5120, 25600), (8192, 8192)]
 ROWS = [1, 16, 64, 128, 512, 2048, 8192]
-MOST_ROWS, MOST_ELEMENTS = 16384, 1 << 28  # of a drawn shape: M, and those of the largest matrix
+MOST_ROWS, MOST_ELEMENTS = 8192, 1 << 28  # of a drawn shape: M, and those of the largest matrix
 
 
 class Layer:
@@ -178,7 +178,7 @@ def measure(contenders: dict, rounds: int, calls: int, prepare=recorded) -> dict
 
 
 def drawn(count: int, seed: int, ops: list, ranks: int) -> list:
-    """Shapes (op, M, N, K) that nothing was fitted to: M log-uniform from 1 to 16384, N and K multiples
+    """Shapes (op, M, N, K) that nothing was fitted to: M log-uniform from 1 to 8192, N and K multiples
     of 64 or 128 as layers of transformers have them, odd ones among them."""
     generator = random.Random(seed)
     shapes = []
@@ -218,7 +218,7 @@ def parsed():
     parser.add_argument("--widths", default="0", help="ranks that a layer is for; 0: those that run")
     parser.add_argument("--eager", action="store_true", help="also measure without graphs")
     parser.add_argument("--explain", action="store_true", help="every form beside what is expected of it")
-    parser.add_argument("--random", type=int, default=0, metavar="N", help="N drawn shapes instead")
+    parser.add_argument("--random", type=int, default=0, metavar="N", help="N drawn shapes instead, without the peers")
     parser.add_argument("--seed", type=int, default=1, help="of the drawn shapes")
     parser.add_argument("--tune", default="", help='JSON: {op: [options, ...]} to measure besides')
     return parser.parse_args()
@@ -241,10 +241,8 @@ def main() -> int:
         results.append(one(op, m, n, k, width, options, tune.get(op, [])))
         if rank == 0:
             print(json.dumps(results[-1]), flush=True)
-    regrets = [entry["regret"] for entry in results if "regret" in entry]
-    if rank == 0 and regrets:
-        print(f"regret of {len(regrets)} choices: {100 * statistics.mean(regrets):.2f} % mean, "
-              f"{100 * max(regrets):.2f} % worst")
+    if rank == 0:
+        print(summary(results), end="")
     if options.output and rank == 0:
         options.output.write_text(json.dumps(
             {"gpu": torch.cuda.get_device_name(), "ranks": ranks, "unit": "us", "results": results},
@@ -254,6 +252,20 @@ def main() -> int:
     del world
     ty.finalize()
     return 1 if wrong or not results else 0
+
+
+def summary(results: list) -> str:
+    """How good choices were, of each operator: regret, and the largest error of what was expected."""
+    lines = ""
+    for op in sorted({entry["op"] for entry in results if "regret" in entry}):
+        chosen = [entry for entry in results if entry["op"] == op and "regret" in entry]
+        regrets = [entry["regret"] for entry in chosen]
+        errors = [abs(entry["expected"][form] / entry["form " + form] - 1)
+                  for entry in chosen for form in entry["expected"] if "form " + form in entry]
+        lines += (f"{op}: regret of {len(regrets)} choices {100 * statistics.mean(regrets):.2f} % mean, "
+                  f"{100 * max(regrets):.1f} % worst; expected times {100 * statistics.median(errors):.0f} % "
+                  f"off (median), {100 * max(errors):.0f} % at worst\n")
+    return lines
 
 
 def shapes_of(options, ranks: int) -> list:
@@ -278,10 +290,13 @@ def forms_beside(layer, contenders: dict) -> dict:
     return {"chosen": explained["chosen"], "expected": expected}
 
 
-def regret_of(entry: dict) -> float:
-    """How much longer the chosen form takes than the fastest, as a part of that."""
-    times = {form: entry["form " + form] for form in entry["expected"]}
-    return round(times[entry["chosen"]] / min(times.values()) - 1, 4)
+def regret_of(entry: dict) -> dict:
+    """How much longer the chosen form takes than the fastest, as a part of that; nothing if it failed."""
+    times = {form: entry["form " + form] for form in entry["expected"] if "form " + form in entry}
+    if entry["chosen"] not in times:
+        return {}
+    return {"ours": times[entry["chosen"]],
+            "regret": round(times[entry["chosen"]] / min(times.values()) - 1, 4)}
 
 
 def one(op, m, n, k, width, options, tune) -> dict:
@@ -295,8 +310,9 @@ def one(op, m, n, k, width, options, tune) -> dict:
         contenders[json.dumps(choice)] = lambda choice=choice: layer.ours(**choice)
     if options.explain:
         entry |= forms_beside(layer, contenders)
-    contenders["nccl"] = layer.nccl
-    if not options.explain:
+    if not options.random:
+        contenders["nccl"] = layer.nccl
+    if not options.explain and not options.random:
         contenders |= {"comm": layer.comm, "gemm": layer.gemm}
         if op != "gemm_ar" and m >= 16 and layer.even:
             contenders["torch"] = layer.torch
@@ -304,7 +320,7 @@ def one(op, m, n, k, width, options, tune) -> dict:
     calls = 2 if large else 5 if m > 512 else 20
     entry |= measure(contenders, options.rounds, calls)
     if options.explain:
-        entry["regret"] = regret_of(entry)
+        entry |= regret_of(entry)
     if options.eager:
         entry["eager"] = measure(contenders, options.rounds, calls, repeated)
     return entry

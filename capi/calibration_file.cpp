@@ -59,16 +59,27 @@ static fs::path keptPath(rt::World &world) {
   return cacheDirectory() / (llvm::toHex(hash, true).substr(0, 40) + ".calibration.json");
 }
 
-// Collective: rank 0's text, so that all ranks choose by the same figures.
-static std::string sharedText(rt::World &world, std::string text) {
-  std::vector<uint64_t> sizes(size_t(world.size()));
-  uint64_t own = text.size();
-  world.allGather(&own, sizes.data(), sizeof(own));
-  text.resize(sizes[0]);
-  std::string all(sizes[0] * sizes.size(), '\0');
-  if (sizes[0] > 0)
-    world.allGather(text.data(), all.data(), sizes[0]);
-  return all.substr(0, sizes[0]);
+namespace {
+struct Figures {
+  std::string text;
+  bool isNamed = false; ///< by TILERY_CALIBRATION
+};
+} // namespace
+
+// Collective: rank 0's, so that all ranks choose by the same ones.
+static Figures shared(rt::World &world, Figures own) {
+  struct Header {
+    uint64_t bytes, isNamed;
+  };
+  std::vector<Header> headers(size_t(world.size()));
+  Header header{own.text.size(), own.isNamed};
+  world.allGather(&header, headers.data(), sizeof(header));
+  auto [bytes, isNamed] = headers[0];
+  own.text.resize(bytes);
+  std::string all(bytes * headers.size(), '\0');
+  if (bytes > 0)
+    world.allGather(own.text.data(), all.data(), bytes);
+  return {all.substr(0, bytes), isNamed != 0};
 }
 
 static std::string chosenText() {
@@ -84,12 +95,12 @@ static std::string chosenText() {
   return text;
 }
 
-static std::string load(rt::World &world) {
+static Figures load(rt::World &world) {
   if (!rt::knobs().calibration.empty())
-    return sharedText(world, chosenText());
+    return shared(world, {chosenText(), true});
   fs::path path = keptPath(world);
   bool reads = world.rank() == 0 && isPrivate(cacheDirectory());
-  return sharedText(world, reads ? readFile(path) : "");
+  return shared(world, {reads ? readFile(path) : "", false});
 }
 
 static void store(rt::World &world, const char *text) {
@@ -101,11 +112,12 @@ static void store(rt::World &world, const char *text) {
 
 extern "C" {
 
-tilery_status tilery_calibration_load(tilery_world *world, const char **json) {
-  static thread_local std::string text;
+tilery_status tilery_calibration_load(tilery_world *world, const char **json, int32_t *is_named) {
+  static thread_local Figures figures;
   return guarded([&] {
-    text = load(*WorldUse(require(world, "the world")).get());
-    require(json, "the result") = text.c_str();
+    figures = load(*WorldUse(require(world, "the world")).get());
+    require(json, "the result") = figures.text.c_str();
+    require(is_named, "the result") = figures.isNamed;
   });
 }
 

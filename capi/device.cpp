@@ -18,6 +18,10 @@ static thread_local void *usedStream = nullptr;
 
 void *capi::threadStream() { return usedStream; }
 
+void *capi::launchStream(tilery_world *world) {
+  return usedStream || !world ? usedStream : WorldUse(*world).get()->deviceStream();
+}
+
 static int32_t countDevices() {
   int32_t count = 0;
   for (rt::hal::Driver *driver : rt::hal::drivers())

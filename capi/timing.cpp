@@ -3,7 +3,6 @@
 // Times on devices: points in the stream that a thread's launches take.
 #include "capi/device.h"
 #include "capi/error.h"
-#include "capi/world.h"
 #include "runtime/hal/driver.h"
 
 using namespace tilery;
@@ -14,12 +13,6 @@ struct tilery_event {
   DeviceRef where;
   rt::hal::Event event = nullptr;
 };
-
-static void *streamOf(tilery_world *world) {
-  if (threadStream() || !world)
-    return threadStream();
-  return WorldUse(*world).get()->deviceStream();
-}
 
 extern "C" {
 
@@ -34,7 +27,7 @@ tilery_status tilery_event_create(int32_t device, tilery_event **event) {
 tilery_status tilery_event_record(tilery_event *event, tilery_world *world) {
   return guarded([&] {
     auto &[where, recorded] = require(event, "the event");
-    where.driver->record(recorded, where.device, streamOf(world));
+    where.driver->record(recorded, where.device, launchStream(world));
   });
 }
 
@@ -56,7 +49,7 @@ tilery_status tilery_stream_is_recorded(tilery_world *world, int32_t device, int
   return guarded([&] {
     DeviceRef where = rt::hal::deviceNumber(device);
     bool records = !where.driver->runsInProcess() &&
-                   where.driver->recordingOf(where.device, streamOf(world)) != 0;
+                   where.driver->recordingOf(where.device, launchStream(world)) != 0;
     require(recorded, "the result") = records;
   });
 }

@@ -126,6 +126,14 @@ Overlapped::Overlapped(Call &call, const AgreedProduct &agreed, int64_t n, int64
   checkColumns(call, plan);
 }
 
+void Overlapped::leaveRoomToSend(int64_t operandSize, tilery_dtype partial) {
+  constexpr int64_t aside = 4096, padding = 8; // signals and alignment; columns
+  int64_t tile = plan.blockM * (plan.blockN + padding) * tilery_dtype_size(partial);
+  int64_t step = (plan.blockM + plan.columns) * plan.blockK * operandSize;
+  int64_t steps = (int64_t(device.shared_bytes) - tile - aside) / step;
+  plan.stages = std::clamp<int64_t>(steps, std::min<int64_t>(plan.stages, 3), plan.stages);
+}
+
 Workspace &Overlapped::memoryOf(const std::string &variant, WorkspaceNeed need) {
   key = call.op + " " + variant + " x" + std::to_string(instances) + " " + need.key;
   need.key = key;

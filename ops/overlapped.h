@@ -82,9 +82,9 @@ public:
     }
   }
 
-  /// Gives a step that is copied ahead up for a whole tile that waits for its way to a peer: the link is
-  /// slower than the product, and tiles come from all processors at once.
-  void leaveRoomToSend() { plan.stages = std::min<int64_t>(plan.stages, 3); }
+  /// Gives steps that are copied ahead up for a whole tile of partial sums that waits for its way to a peer:
+  /// the link is slower than the product, and tiles come from all processors at once.
+  void leaveRoomToSend(int64_t operandSize, tilery_dtype partial);
 
   Call &call;
   tilery_device_properties device; ///< as far as all ranks have it

@@ -237,6 +237,15 @@ TILERY_API tilery_status tilery_event_record(tilery_event *event, tilery_world *
 TILERY_API tilery_status tilery_event_elapsed(tilery_event *begin, tilery_event *end,
                                               double *microseconds);
 TILERY_API void tilery_event_destroy(tilery_event *event);
+/* A graph: between begin and end, launches of this thread on the device that name no stream are recorded,
+ * not run; one call of each kind before loads what they need. It runs them together as often as it is
+ * launched, in the stream that launches of the calling thread take. Several threads may record. */
+typedef struct tilery_graph tilery_graph;
+TILERY_API tilery_status tilery_graph_begin(int32_t device, tilery_graph **graph);
+TILERY_API tilery_status tilery_graph_end(tilery_graph *graph);
+TILERY_API tilery_status tilery_graph_launch(tilery_graph *graph, tilery_world *world);
+/* Also ends it. Not while it runs. */
+TILERY_API void tilery_graph_destroy(tilery_graph *graph);
 /* Not 0 while that stream is recorded in a graph. */
 TILERY_API tilery_status tilery_stream_is_recorded(tilery_world *world, int32_t device,
                                                    int32_t *recorded);
@@ -402,8 +411,9 @@ TILERY_API tilery_status tilery_op_explain(const char *name, tilery_world *world
  * LaunchError in a world on the host, which has built-in rules, or of one rank. */
 TILERY_API tilery_status tilery_calibrate(tilery_world *world, const char **json);
 /* Collective: the figures of TILERY_CALIBRATION, "off" when it says so, else those that are kept for
- * the world's devices, "" when there are none. The same text on all ranks. */
-TILERY_API tilery_status tilery_calibration_load(tilery_world *world, const char **json);
+ * the world's devices, "" when there are none. The same on all ranks. is_named: 1 for the former. */
+TILERY_API tilery_status tilery_calibration_load(tilery_world *world, const char **json,
+                                                 int32_t *is_named);
 /* Collective: keeps rank 0's. */
 TILERY_API tilery_status tilery_calibration_store(tilery_world *world, const char *json);
 /* As the library's own warnings: on standard error, unless TILERY_LOG says less. */

@@ -11,7 +11,7 @@
 
 namespace tilery::ops {
 
-static constexpr double Version = 1;
+static constexpr double Version = 2;
 
 void Curve::add(double bytes, double microseconds) {
   std::pair point(bytes, microseconds);
@@ -34,27 +34,28 @@ double Curve::at(double bytes) const {
   return y0 + (y1 - y0) * (bytes - x0) / (x1 - x0);
 }
 
-// Of start / y + factor * x / y = 1 for each point, by the normal equations. What comes out below 0
-// is left out of the fit.
-Line fitted(const std::vector<std::pair<double, double>> &points) {
-  double ones = 0, cross = 0, squares = 0, left = 0, right = 0;
-  for (auto [x, y] : points) {
-    ones += 1 / (y * y);
-    cross += x / (y * y);
-    squares += x * x / (y * y);
-    left += 1 / y;
-    right += x / y;
+// Of (start + factor * product + exposed * sending) / time = 1 for each, one term after the other as long as
+// it helps (coordinate descent for non-negative least squares: Franc, Hlavac and Navara, Sequential
+// coordinate-wise algorithm for the non-negative least squares problem, 2005).
+Fit fitted(const std::vector<std::pair<Ideal, double>> &measured) {
+  constexpr int sweeps = 20'000;
+  Fit fit{0, 0, 0};
+  auto improve = [&](double &term, auto part) {
+    double squares = 0, missing = 0;
+    for (const auto &[ideal, time] : measured) {
+      double share = part(ideal) / time;
+      squares += share * share;
+      missing += share * (1 - fit.at(ideal) / time);
+    }
+    if (squares > 0)
+      term = std::max(0.0, term + missing / squares);
+  };
+  for (int i = 0; i < sweeps; ++i) {
+    improve(fit.factor, [](const Ideal &ideal) { return ideal.product; });
+    improve(fit.exposed, [](const Ideal &ideal) { return ideal.sending; });
+    improve(fit.start, [](const Ideal &) { return 1.0; });
   }
-  double determinant = ones * squares - cross * cross;
-  if (determinant <= 1e-12 * ones * squares)
-    return {0, right / squares};
-  Line line{(left * squares - right * cross) / determinant,
-            (ones * right - cross * left) / determinant};
-  if (line.start < 0)
-    return {0, right / squares};
-  if (line.factor < 0)
-    return {left / ones, 0};
-  return line;
+  return fit;
 }
 
 const Curve *Calibration::curve(const std::string &name) const {
@@ -62,9 +63,9 @@ const Curve *Calibration::curve(const std::string &name) const {
   return found != curves.end() && found->second.isKnown() ? &found->second : nullptr;
 }
 
-const Line *Calibration::line(const std::string &name) const {
-  auto found = lines.find(name);
-  return found == lines.end() ? nullptr : &found->second;
+const Fit *Calibration::fit(const std::string &name) const {
+  auto found = fits.find(name);
+  return found == fits.end() ? nullptr : &found->second;
 }
 
 double Calibration::number(const std::string &name) const {
@@ -85,9 +86,11 @@ static void take(Calibration &into, const std::string &key, double value) {
   if (std::optional<double> bytes = numberIn(last))
     into.curves[name].add(*bytes, value);
   else if (last == "start")
-    into.lines[name].start = value;
+    into.fits[name].start = value;
   else if (last == "factor")
-    into.lines[name].factor = value;
+    into.fits[name].factor = value;
+  else if (last == "exposed")
+    into.fits[name].exposed = value;
   else
     into.numbers[key] = value;
 }
@@ -124,9 +127,10 @@ std::string Calibration::text() const {
   for (const auto &[name, curve] : curves)
     for (auto [bytes, microseconds] : curve.points)
       add(name + "." + written(bytes), microseconds);
-  for (const auto &[name, line] : lines) {
-    add(name + ".start", line.start);
-    add(name + ".factor", line.factor);
+  for (const auto &[name, fit] : fits) {
+    add(name + ".start", fit.start);
+    add(name + ".factor", fit.factor);
+    add(name + ".exposed", fit.exposed);
   }
   return json + "\n}\n";
 }

@@ -25,17 +25,26 @@ private:
   std::vector<std::pair<double, double>> points; // in the order of bytes
 };
 
-/// What a form takes whose model says `modelled`: start + factor * modelled.
-struct Line {
-  double start = 0, factor = 1;
-  double at(double modelled) const { return start + factor * modelled; }
+/// What a product with communication would take in an ideal run, in microseconds.
+struct Ideal {
+  double product = 0;
+  double sending = 0; ///< of what is sent, alone
 };
 
-/// Through (modelled, measured) points, with the least squares of relative errors.
-Line fitted(const std::vector<std::pair<double, double>> &points);
+/// What it takes then: it hides all but a part of the sending.
+struct Fit {
+  double start = 0, factor = 1, exposed = 0;
+  double at(const Ideal &ideal) const {
+    return start + factor * ideal.product + exposed * ideal.sending;
+  }
+};
+
+/// The one with the least squares of relative errors, none of whose terms is negative.
+Fit fitted(const std::vector<std::pair<Ideal, double>> &measured);
 
 /// All figures of a machine. As text they are a flat JSON object: "all_gather.push.1024" is a point of
-/// the curve "all_gather.push", "ag_gemm.copies.start" and ".factor" make a line; "meet" is a number.
+/// the curve "all_gather.push", "ag_gemm.copies.start", ".factor" and ".exposed" make a fit; "sustained" is
+/// a number.
 class Calibration {
 public:
   /// Nothing when the text is no such object, or of another version.
@@ -46,11 +55,11 @@ public:
 
   /// Null when it is not known.
   const Curve *curve(const std::string &name) const;
-  const Line *line(const std::string &name) const;
+  const Fit *fit(const std::string &name) const;
   double number(const std::string &name) const;
 
   std::map<std::string, Curve> curves;
-  std::map<std::string, Line> lines;
+  std::map<std::string, Fit> fits;
   std::map<std::string, double> numbers;
 };
 

@@ -79,19 +79,21 @@ static void warnOfRecording() {
 
 static std::shared_ptr<const Calibration> resolve(Call &call) {
   World &world = call.world();
+  if (!hasWarps(call.device()))
+    return remember(world, nullptr);
   const char *text = nullptr;
-  check(tilery_calibration_load(world.handle(), &text));
+  int32_t isNamed = 0;
+  check(tilery_calibration_load(world.handle(), &text, &isNamed));
   std::string known = text;
-  bool measurable = hasWarps(call.device()) && world.size() > 1;
-  if (known == "off" || (known.empty() && !measurable))
-    return remember(world, hasWarps(call.device()) ? builtIn() : nullptr);
+  if (known == "off")
+    return remember(world, builtIn());
   if (std::shared_ptr<const Calibration> kept = shared(Calibration::parse(known)))
     return remember(world, kept);
-  if (!measurable) {
-    tilery_log_warning("TILERY_CALIBRATION names a file without figures, which is not used; "
-                       "`tilery calibrate` writes one");
-    return remember(world, nullptr);
-  }
+  if (isNamed)
+    throw Error(Kind::Config, "TILERY_CALIBRATION names a file without figures of this version; `tilery "
+                              "calibrate -o` writes one");
+  if (world.size() == 1)
+    return remember(world, builtIn());
   if (isRecordedAnywhere(world)) {
     warnOfRecording();
     return builtIn();

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
 // The formulas. Collectives are read off measured curves. Of products the matmul planner says what the
-// tiles take, the curves when bytes arrive, and a line for each form, fitted to a few measured products,
-// corrects both for what the form does besides.
+// tiles take and the curves what bytes take; how much of both a form needs was fitted to a few measured
+// products.
 #include "ops/costs/costs.h"
 
 #include "ops/op.h"
@@ -39,15 +39,24 @@ double collectiveMicroseconds(const Calibration &figures, const std::string &op,
   return least;
 }
 
+static double elementBytes(const MatmulProblem &problem) {
+  return double(tilery_dtype_size(static_cast<tilery_dtype>(problem.dtype)));
+}
+
 ProductCase productCase(const std::string &op, const MatmulProblem &problem,
                         const tilery_device_properties &device, int ranks, int64_t instances,
                         int64_t sumSize, int64_t depth) {
   MatmulProblem asPlanned = problem;
   asPlanned.k = depth;
-  ProductCase product{op, problem, device, ranks, instances, sumSize, {}, 0};
-  product.plan = planMatmul(asPlanned, device, {.parts = 1});
-  product.microseconds = expectedMicroseconds(product.plan, problem, device);
-  return product;
+  return {op, problem, device, ranks, instances, sumSize, planMatmul(asPlanned, device, {.parts = 1})};
+}
+
+double idealMatmul(const Calibration &figures, const MatmulPlan &plan, const MatmulProblem &problem,
+                   const tilery_device_properties &device) {
+  double expected = expectedMicroseconds(plan, problem, device);
+  double rate = figures.number("sustained") * 2 / elementBytes(problem);
+  double operations = 2.0 * double(problem.batches * problem.m) * double(problem.n) * double(problem.k);
+  return rate > 0 && problem.streams ? std::max(expected, operations / rate) : expected;
 }
 
 static int64_t rowsOfRank(const ProductCase &p) { return ceilDiv(p.problem.m, p.ranks); }
@@ -57,14 +66,36 @@ static int64_t rounds(const ProductCase &p) {
   return ceilDiv(tiles, std::max<int64_t>(p.instances, 1));
 }
 
-// Own rows come first. As many steps of the others' as there are rounds of tiles left, each of which
-// begins when its rows are there; in a single round all tiles begin at once.
-static double gathered(const ProductCase &p, double product, double begin, const Curve &arrival) {
-  double rank = double(rowsOfRank(p)), m = double(p.problem.m);
-  double own = rounds(p) == 1 ? 0 : rank / m;
-  int64_t steps = std::max<int64_t>(std::llround(double(rounds(p)) * (1 - own)), 1);
-  double rowBytes = double(p.problem.k * tilery_dtype_size(static_cast<tilery_dtype>(p.problem.dtype)));
-  double bytes = rank * rowBytes * (p.ranks - 1), time = begin + product * own;
+// Tiles of own rows alone begin at once, if there are any.
+static bool beginsEarly(const ProductCase &p) {
+  return rowsOfRank(p) >= p.plan.rows && rounds(p) > 1;
+}
+
+// Of rows that come rank by rank, each rank's need all of B, which memory brings again for them, and then
+// memory and arithmetic hold each other up.
+static double productOfBlocks(const Calibration &figures, const ProductCase &p) {
+  double product = idealMatmul(figures, p.plan, p.problem, p.device);
+  if (!beginsEarly(p))
+    return product;
+  MatmulProblem block = p.problem;
+  block.m = rowsOfRank(p);
+  return std::hypot(product, p.ranks * memoryMicroseconds(block, p.device));
+}
+
+static double gatheredBytes(const ProductCase &p) {
+  return double(rowsOfRank(p) * (p.ranks - 1)) * double(p.problem.k) * elementBytes(p.problem);
+}
+
+// Own rows come first, then as many steps of the others' as there are rounds of tiles left, each of which
+// begins when its rows are there. A call with copies takes the time of the smallest ones besides: streams
+// part before its tiles, and join behind them.
+static double gathered(const Calibration &figures, const ProductCase &p, const Curve &arrival) {
+  double product = productOfBlocks(figures, p), bytes = gatheredBytes(p);
+  double own = beginsEarly(p) ? double(rowsOfRank(p)) / double(p.problem.m) : 0;
+  int64_t steps = beginsEarly(p)
+                      ? std::max<int64_t>(std::llround(double(rounds(p)) * (1 - own)), 1)
+                      : 1;
+  double time = arrival.at(0) + product * own;
   for (int64_t step = 1; step <= steps; ++step) {
     double there = arrival.at(bytes * double(step) / double(steps));
     time = std::max(time, there) + product * (1 - own) / double(steps);
@@ -72,60 +103,32 @@ static double gathered(const ProductCase &p, double product, double begin, const
   return time;
 }
 
-static double agGemm(const Calibration &figures, const ProductCase &p, const std::string &form) {
-  const Curve *arrival = figures.curve(form == "copies" ? "link.copies" : "all_gather.push");
-  if (!arrival)
-    return Never;
-  if (form == "copies") // behind the launch that meets the other ranks
-    return gathered(p, p.microseconds, figures.number("meet"), *arrival);
-  double senders = double(std::max<int64_t>(p.instances / 8, 1)), all = double(p.instances);
-  return gathered(p, p.microseconds * all / std::max(all - senders, 1.0), 0, *arrival);
+// Of partial sums: all of them to each of the others; or each rank's share to it, and in two-shot the sum
+// of the own share to the others.
+static double summedBytes(const ProductCase &p, const std::string &form) {
+  int64_t rows = form == "one_shot" ? p.problem.m : rowsOfRank(p) * (form == "two_shot" ? 2 : 1);
+  return double(rows * p.problem.n * p.sumSize * (p.ranks - 1));
 }
 
-// The way of a signal: what a launch that meets the others takes beyond an empty one.
-static double signalWay(const Calibration &figures) {
-  return std::max(figures.number("meet") - figures.number("launch"), 0.0);
-}
-
-// Parts leave while the next tiles are computed, and the last ones arrive a signal later.
-static double gemmRs(const Calibration &figures, const ProductCase &p) {
-  const Curve *link = figures.curve("all_gather.push");
-  if (!link)
-    return Never;
-  double sent = double(rowsOfRank(p) * p.problem.n * p.sumSize * (p.ranks - 1));
-  return std::max(p.microseconds, sent / link->rate()) + signalWay(figures);
-}
-
-// One-shot: in each round an instance sends its tile and waits for the others'. Two-shot: as gemm_rs, but
-// the sums go out behind the own tiles, when nothing is left to compute.
-static double gemmAr(const Calibration &figures, const ProductCase &p, const std::string &form) {
-  const Curve *link = figures.curve("all_gather.push");
-  if (!link)
-    return Never;
-  double others = p.ranks - 1, way = signalWay(figures);
-  double row = double(p.problem.n * p.sumSize);
-  if (form == "one_shot")
-    return p.microseconds + double(rounds(p)) * way +
-           double(p.problem.m) * row * others / link->rate();
-  double share = double(rowsOfRank(p)) * row * others / link->rate();
-  return std::max(p.microseconds, share) + 2 * way + share;
-}
-
-double modelledMicroseconds(const Calibration &figures, const ProductCase &p,
-                            const std::string &form) {
-  if (p.op == "ag_gemm")
-    return agGemm(figures, p, form);
-  return p.op == "gemm_rs" ? gemmRs(figures, p) : gemmAr(figures, p, form);
+Ideal idealProduct(const Calibration &figures, const ProductCase &p, const std::string &form) {
+  const Curve *link = figures.curve("all_gather.push"), *copies = figures.curve("link.copies");
+  if (!link || !copies)
+    return {Never, 0};
+  if (p.op != "ag_gemm")
+    return {idealMatmul(figures, p.plan, p.problem, p.device), summedBytes(p, form) / link->rate()};
+  if (form == "copies")
+    return {gathered(figures, p, *copies), 0};
+  return {productOfBlocks(figures, p), gatheredBytes(p) / link->rate()};
 }
 
 // The operators `matmul`, which may cut tiles into parts, and a collective, one after the other.
 static double unfused(const Calibration &figures, const ProductCase &p) {
-  const Line *line = figures.line("matmul");
+  const Fit *fit = figures.fit("matmul");
   MatmulPlan plan = planMatmul(p.problem, p.device, {});
-  double product = (line ? *line : Line{}).at(expectedMicroseconds(plan, p.problem, p.device));
+  double product = (fit ? *fit : Fit{}).at({idealMatmul(figures, plan, p.problem, p.device)});
   if (p.ranks == 1)
     return product;
-  int64_t size = tilery_dtype_size(static_cast<tilery_dtype>(p.problem.dtype));
+  auto size = int64_t(elementBytes(p.problem));
   auto reduced = [&](const char *op, int64_t rows) {
     return collectiveMicroseconds(figures, op, p.ranks, rows * p.problem.n * p.sumSize, p.sumSize);
   };
@@ -140,8 +143,8 @@ double productMicroseconds(const Calibration &figures, const ProductCase &p,
                            const std::string &form) {
   if (form == "unfused")
     return unfused(figures, p);
-  const Line *line = figures.line(p.op + "." + form);
-  return line ? line->at(modelledMicroseconds(figures, p, form)) : Never;
+  const Fit *fit = figures.fit(p.op + "." + form);
+  return fit ? fit->at(idealProduct(figures, p, form)) : Never;
 }
 
 } // namespace tilery::ops

@@ -33,7 +33,6 @@ struct ProductCase {
   int64_t instances = 1;   ///< resident ones
   int64_t sumSize = 0;     ///< bytes of an element of partial sums
   MatmulPlan plan;         ///< of an overlapped form
-  double microseconds = 0; ///< what the product alone takes in it
 };
 /// depth: the K that its tiles are chosen for.
 ProductCase productCase(const std::string &op, const MatmulProblem &problem,
@@ -42,8 +41,11 @@ ProductCase productCase(const std::string &op, const MatmulProblem &problem,
 
 double productMicroseconds(const Calibration &figures, const ProductCase &product,
                            const std::string &form);
-/// What an overlapped form's line starts from.
-double modelledMicroseconds(const Calibration &figures, const ProductCase &product,
-                            const std::string &form);
+/// What an overlapped form's fit starts from.
+Ideal idealProduct(const Calibration &figures, const ProductCase &product, const std::string &form);
+/// What `matmul` starts from: what the planner expects, or, if that is longer, what power allows. The planner
+/// knows processors at their full clock, which all of them together do not keep for long.
+double idealMatmul(const Calibration &figures, const MatmulPlan &plan, const MatmulProblem &problem,
+                   const tilery_device_properties &device);
 
 } // namespace tilery::ops

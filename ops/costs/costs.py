@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Tilery authors
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels that measure: work that keeps a stream busy, operands, and a wait for copies."""
+"""Kernels that measure: operands, and a wait for copies."""
 
 import tilery as ty
 import tilery.language as tl
@@ -13,15 +13,6 @@ def scramble(x):
     x = x ^ (x << 13)
     x = x ^ ((x >> 17) & 0x7FFF)
     return x ^ (x << 5)
-
-
-@ty.jit
-def hold(out, steps):
-    """Takes a time in proportion to `steps`, each of which needs the one before; grid (1,)."""
-    x = tl.load(out) | 1
-    for _ in range(0, steps):
-        x = scramble(x)
-    tl.store(out, x)
 
 
 @ty.jit

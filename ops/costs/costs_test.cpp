@@ -20,10 +20,11 @@ std::string linkText(const std::string &name, double latency, double rate) {
 
 Calibration machine(double copyRate = 400e3) {
   return *Calibration::parse(
-      "{\"version\": 1, \"launch\": 1, \"meet\": 4" + linkText("all_gather.flagged", 5, 50e3) +
+      "{\"version\": 2, \"sustained\": 700e6" + linkText("all_gather.flagged", 5, 50e3) +
       linkText("all_gather.push", 10, 200e3) + linkText("all_gather.copies", 30, copyRate) +
       linkText("link.copies", 20, copyRate) +
-      ", \"ag_gemm.copies.start\": 5, \"ag_gemm.copies.factor\": 1}");
+      ", \"ag_gemm.copies.start\": 5, \"ag_gemm.copies.factor\": 1"
+      ", \"gemm_ar.one_shot.start\": 8, \"gemm_ar.one_shot.factor\": 1, \"gemm_ar.one_shot.exposed\": 0.5}");
 }
 
 double gather(const Calibration &figures, const char *form, int64_t bytes, int ranks = 2) {
@@ -32,9 +33,13 @@ double gather(const Calibration &figures, const char *form, int64_t bytes, int r
 
 const tilery_device_properties device{"test", "test", 132, 0, 0, 227 << 10};
 
-ProductCase product(int64_t m, int64_t n, int64_t k, int ranks = 2) {
+ProductCase product(int64_t m, int64_t n, int64_t k, int ranks = 2, const char *op = "ag_gemm") {
   MatmulProblem problem{m, n, k, 1, TILERY_BF16, true};
-  return productCase("ag_gemm", problem, device, ranks, 132, 2, k);
+  return productCase(op, problem, device, ranks, 132, 2, k);
+}
+
+double ideal(const ProductCase &p, const Calibration &figures = machine()) {
+  return idealMatmul(figures, p.plan, p.problem, device);
 }
 
 } // namespace
@@ -50,19 +55,31 @@ TEST(Curve, IsStraightBetweenPointsAndGoesOnFromTheLastTwo) {
   EXPECT_DOUBLE_EQ(curve.rate(), 100);
 }
 
-TEST(Fit, FindsTheLineThatPointsLieOn) {
-  Line line = fitted({{10, 27}, {100, 135}, {1000, 1215}});
-  EXPECT_NEAR(line.start, 15, 1e-6);
-  EXPECT_NEAR(line.factor, 1.2, 1e-9);
+TEST(Fit, FindsTheTermsOfWhatWasMeasured) {
+  std::vector<std::pair<Ideal, double>> measured;
+  for (Ideal ideal : {Ideal{10, 1}, {10, 30}, {100, 3}, {100, 100}, {1000, 80}})
+    measured.emplace_back(ideal, 15 + 1.2 * ideal.product + 0.6 * ideal.sending);
+  Fit fit = fitted(measured);
+  EXPECT_NEAR(fit.start, 15, 1e-3);
+  EXPECT_NEAR(fit.factor, 1.2, 1e-4);
+  EXPECT_NEAR(fit.exposed, 0.6, 1e-4);
 }
 
 TEST(Fit, HasNoNegativeTerms) {
-  Line line = fitted({{10, 5}, {100, 95}});
-  EXPECT_EQ(line.start, 0);
-  EXPECT_GT(line.factor, 0.5);
-  line = fitted({{10, 95}, {100, 5}});
-  EXPECT_EQ(line.factor, 0);
-  EXPECT_NEAR(fitted({{10, 20}}).at(10), 20, 1e-9);
+  Fit fit = fitted({{{10}, 5}, {{100}, 95}});
+  EXPECT_EQ(fit.start, 0);
+  EXPECT_EQ(fit.exposed, 0);
+  EXPECT_GT(fit.factor, 0.5);
+  fit = fitted({{{10}, 95}, {{100}, 5}});
+  EXPECT_EQ(fit.factor, 0);
+  EXPECT_NEAR(fitted({{{10}, 20}}).at({10}), 20, 1e-6);
+}
+
+// Points of 5 microseconds more each: 5 of 10 are as many as 50 of 100.
+TEST(Fit, ErrorsAreRelative) {
+  Fit fit = fitted({{{10}, 15}, {{1000}, 1000}, {{2000}, 2000}});
+  EXPECT_NEAR(fit.at({10}), 15, 0.5);
+  EXPECT_NEAR(fit.at({2000}), 2000, 20);
 }
 
 TEST(Figures, ComeBackFromTheirText) {
@@ -71,16 +88,17 @@ TEST(Figures, ComeBackFromTheirText) {
   ASSERT_TRUE(again);
   EXPECT_EQ(again->text(), figures.text());
   EXPECT_DOUBLE_EQ(again->curve("all_gather.push")->at(1024), 10 + 1024 / 200e3);
-  EXPECT_EQ(again->line("ag_gemm.copies")->start, 5);
-  EXPECT_EQ(again->number("meet"), 4);
+  EXPECT_EQ(again->fit("ag_gemm.copies")->start, 5);
+  EXPECT_EQ(again->fit("gemm_ar.one_shot")->exposed, 0.5);
+  EXPECT_EQ(again->number("sustained"), 700e6);
   EXPECT_EQ(again->curve("all_gather.pull"), nullptr);
 }
 
 TEST(Figures, OfAnotherVersionOrDamagedAreNone) {
-  for (const char *text : {"", "{", "{}", "{\"version\": 2}", "{\"version\": 1, \"meet\": \"x\"}",
-                           "{\"version\": 1, \"meet\": -1}", "{\"version\": 1, \"meet\": 1", "off"})
+  for (const char *text : {"", "{", "{}", "{\"version\": 1}", "{\"version\": 2, \"sustained\": \"x\"}",
+                           "{\"version\": 2, \"sustained\": -1}", "{\"version\": 2, \"sustained\": 1", "off"})
     EXPECT_FALSE(Calibration::parse(text)) << text;
-  EXPECT_TRUE(Calibration::builtIn().line("gemm_ar.two_shot"));
+  EXPECT_TRUE(Calibration::builtIn().fit("gemm_ar.two_shot"));
 }
 
 TEST(Collectives, WordsWithFlagsThenInstancesThenCopies) {
@@ -116,21 +134,45 @@ TEST(Collectives, SendToEachOfTheOthers) {
   EXPECT_EQ(sentBytes("all_reduce", "two_shot", 4, 1000), 1500);
 }
 
-TEST(Products, RowsThatArriveInTimeCostNothing) {
+TEST(Products, LongOnesTakeWhatPowerAllows) {
+  ProductCase large = product(8192, 8192, 8192), small = product(128, 4096, 4096);
+  EXPECT_NEAR(ideal(large), 2 * 8192.0 * 8192 * 8192 / 700e6, 1);
+  EXPECT_EQ(ideal(small), expectedMicroseconds(small.plan, small.problem, device));
+  large.problem.dtype = TILERY_INT8;
+  EXPECT_NEAR(ideal(large), 8192.0 * 8192 * 8192 / 700e6, 1);
+}
+
+TEST(Products, RowsThatArriveInTimeCostNothingButTheSmallestCopy) {
   ProductCase large = product(8192, 4096, 8192);
-  double alone = large.microseconds;
-  EXPECT_NEAR(productMicroseconds(machine(), large, "copies"), 5 + 4 + alone, alone / 100);
+  double alone = ideal(large), smallest = 20;
+  EXPECT_NEAR(productMicroseconds(machine(), large, "copies"), 5 + smallest + alone, alone / 100);
   // 64 MiB at 20e3 bytes a microsecond take longer than the product: what remains is the last step.
   double bound = productMicroseconds(machine(20e3), large, "copies");
-  double arrival = 20 + 4096.0 * 8192 * 2 / 20e3;
+  double arrival = smallest + 4096.0 * 8192 * 2 / 20e3;
   EXPECT_GT(bound, arrival);
   EXPECT_LT(bound, arrival + alone / 2);
 }
 
-TEST(Products, TilesOfOneRoundWaitForAllRows) {
-  ProductCase small = product(128, 4096, 4096);
-  double arrival = 20 + 64.0 * 4096 * 2 / 400e3;
-  EXPECT_NEAR(productMicroseconds(machine(), small, "copies"), 5 + arrival + small.microseconds, 0.1);
+TEST(Products, TilesOfAllRanksRowsWaitForThem) {
+  for (int64_t n : {4096, 65536}) { // one round, and many
+    ProductCase small = product(128, n, 4096);
+    double arrival = 20 + 64.0 * 4096 * 2 / 400e3;
+    EXPECT_NEAR(productMicroseconds(machine(), small, "copies"), 5 + arrival + ideal(small), 0.1);
+  }
+}
+
+// The memory for all of B takes half of the arithmetic of a rank's rows.
+TEST(Products, EachRanksRowsNeedAllOfB) {
+  double copies = productMicroseconds(machine(), product(512, 28672, 8192), "copies");
+  EXPECT_GT(copies, 25 + 1.15 * ideal(product(512, 28672, 8192)));
+  copies = productMicroseconds(machine(), product(4096, 28672, 8192), "copies");
+  EXPECT_LT(copies, 25 + 1.05 * ideal(product(4096, 28672, 8192)));
+}
+
+TEST(Products, HideAPartOfSending) {
+  ProductCase p = product(512, 4096, 4096, 3, "gemm_ar");
+  EXPECT_NEAR(productMicroseconds(machine(), p, "one_shot"),
+              8 + ideal(p) + 0.5 * 512 * 4096 * 2 * 2 / 200e3, 0.1);
 }
 
 TEST(Products, OneAfterTheOtherAddUp) {
@@ -138,7 +180,7 @@ TEST(Products, OneAfterTheOtherAddUp) {
   MatmulPlan plan = planMatmul(p.problem, device, {});
   EXPECT_NEAR(productMicroseconds(machine(), p, "unfused"),
               plan.microseconds + collectiveMicroseconds(machine(), "all_gather", 2, 128 * 8192, 2), 1e-6);
-  EXPECT_EQ(productMicroseconds(machine(), p, "instances"), Never); // no line
+  EXPECT_EQ(productMicroseconds(machine(), p, "instances"), Never); // not measured
 }
 
 TEST(Products, OfOneRankAreJustProducts) {

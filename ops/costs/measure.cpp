@@ -37,18 +37,33 @@ constexpr int64_t ElementBytes = 2; // bf16 throughout
 constexpr int64_t Sizes[] = {1 << 10, 16 << 10, 128 << 10, 1 << 20, 4 << 20, 16 << 20};
 constexpr int64_t MostWithFlags = 1 << 20; // they are twice as many bytes
 
-/// M, N and K of products from short ones, which memory bounds, to long ones.
+/// M, N and K of one rank's product: from what memory bounds to what arithmetic does, with little and with
+/// much to send. B is larger than caches, as in a model with many layers.
 struct Shape {
   int64_t m, n, k;
 };
-constexpr Shape Shapes[] = {{16, 4096, 4096}, {512, 4096, 4096}, {4096, 4096, 4096}};
+constexpr Shape Shapes[] = {{16, 8192, 8192},  {64, 8192, 4096},   {128, 8192, 4096},
+                            {512, 8192, 4096}, {512, 8192, 8192},  {2048, 8192, 2048},
+                            {2048, 4096, 8192}, {2048, 8192, 8192}};
+constexpr Shape Longest{4096, 8192, 8192};
 
 /// How much may be used.
 struct Extent {
-  int64_t bytes, rows;
+  int64_t bytes, rows, columns;
 };
-constexpr Extent Full{16 << 20, 4096};
-constexpr Extent Small{1 << 20, 512}; // for small heaps
+constexpr Extent Full{16 << 20, 4096, 8192};
+constexpr Extent Small{1 << 20, 512, 4096}; // for small heaps
+
+Shape within(const Extent &extent, const Shape &shape) {
+  return {std::min(shape.m, extent.rows), std::min(shape.n, extent.columns),
+          std::min(shape.k, extent.columns)};
+}
+
+std::string text(const Shape &shape) {
+  return std::to_string(shape.m) + "x" + std::to_string(shape.n) + "x" + std::to_string(shape.k);
+}
+
+Matrix columnsOf(const Memory &b, int64_t k, int64_t n) { return {b.data, TILERY_BF16, k, n, 1, k}; }
 
 /// One line on standard error, of rank 0.
 class Progress {
@@ -74,7 +89,7 @@ private:
                            [](int sum, const Forms &op) { return sum + int(op.forms.size()); });
   }
   bool shown, rewrites;
-  int done = 0, total = 2 + count(collectives) + count(products);
+  int done = 0, total = 3 + count(collectives) + count(products);
 };
 
 /// All ranks again, with memory that ends with it.
@@ -102,6 +117,10 @@ private:
   void *data = nullptr;
 };
 
+struct Operands {
+  Memory a, b, c;
+};
+
 class Measurement {
 public:
   Measurement(World &world, Extent extent)
@@ -122,8 +141,11 @@ private:
   void links();
   void collective(const std::string &op, const std::string &form);
   void productsOf();
-  void product(const std::string &op, const std::string &form, const Buffer &a, const Buffer &b,
-               const Buffer &c);
+  void product(const std::string &op, const std::string &form, const Operands &operands);
+  double productTime(const std::string &op, const std::string &form, const Shape &shape,
+                     const Operands &operands, int rounds);
+  Ideal idealOf(const std::string &op, const std::string &form, const Shape &shape,
+                const Operands &operands) const;
 
   World &world;
   Extent extent;
@@ -142,7 +164,7 @@ static void callForm(World &world, const std::string &op, const std::string &for
   call(op, world.handle(), tensors.begin(), int(tensors.size()), options.c_str());
 }
 
-// Launches, the launch that meets the other ranks, and copies to all of them by copy engines.
+// Copies to all other ranks by copy engines.
 void Measurement::links() {
   progress.next("links");
   World team = teamOf(world);
@@ -150,8 +172,6 @@ void Measurement::links() {
   Call call("calibration", team.handle(), {}, noNames, Options::parse("calibration", nullptr, {}));
   const Workspace &ws = workspace(
       team, {.key = "links", .slots = 1, .stageBytes = 2 * extent.bytes * ranks, .buffers = 1});
-  figures.numbers["launch"] = watch.microseconds([&] { watch.launchNothing(); });
-  figures.numbers["meet"] = watch.microseconds([&] { Copies(call, ws).open(); });
   for (int64_t bytes : Sizes) {
     int64_t part = bytes / (ranks - 1) / 16 * 16;
     if (bytes > extent.bytes)
@@ -170,6 +190,15 @@ void Measurement::links() {
   }
 }
 
+// What more bytes need less time than was disturbed.
+static Curve rising(const std::vector<std::pair<double, double>> &points) {
+  Curve curve;
+  double least = Never;
+  for (auto at = points.rbegin(); at != points.rend(); ++at)
+    curve.add(at->first, least = std::min(least, at->second));
+  return curve;
+}
+
 // Elements of x and out where a part has `part`.
 static std::pair<int64_t, int64_t> elementsOf(const std::string &op, int64_t part, int ranks) {
   bool scatters = op == "reduce_scatter" || op == "all_to_all";
@@ -185,6 +214,7 @@ void Measurement::collective(const std::string &op, const std::string &form) {
   auto partOf = [&](int64_t sent) { return int64_t(double(sent) / perByte) / 256 * 128; };
   auto [mostIn, mostOut] = elementsOf(op, partOf(most), ranks);
   auto x = team.zeros<bfloat16>(size_t(mostIn), "x"), out = team.zeros<bfloat16>(size_t(mostOut), "out");
+  std::vector<std::pair<double, double>> points;
   for (int64_t sent : Sizes) {
     int64_t part = std::max<int64_t>(partOf(sent), 128);
     auto [in, result] = elementsOf(op, part, ranks);
@@ -192,64 +222,83 @@ void Measurement::collective(const std::string &op, const std::string &form) {
       continue;
     MatrixTensor from(Memory{x.data(), TILERY_BF16}, in, 1), to(Memory{out.data(), TILERY_BF16}, result, 1);
     double time = watch.microseconds([&] { callForm(team, op, form, {from, to}); });
-    figures.curves[op + "." + form].add(sentBytes(op, form, ranks, double(part * ElementBytes)), time);
+    points.emplace_back(sentBytes(op, form, ranks, double(part * ElementBytes)), time);
   }
+  figures.curves[op + "." + form] = rising(points);
 }
 
-static void fill(World &world, const Buffer &buffer, int64_t count) {
+static void fill(World &world, const Memory &memory, int64_t count) {
   constexpr int64_t block = 1024;
-  kernel("costs", "fill").launchOn(world.handle(), {.x = ceilDiv(count, block)}, Memory(buffer), count, block);
+  kernel("costs", "fill").launchOn(world.handle(), {.x = ceilDiv(count, block)}, memory, count, block);
 }
 
 // Memory is what one rank alone may lack: all ask for it before any of them goes on.
 void Measurement::productsOf() {
-  constexpr int64_t most = 4096 * 4096;
-  std::unique_ptr<Buffer> buffers[3];
+  const int64_t counts[] = {extent.rows * extent.columns, extent.columns * extent.columns,
+                            extent.rows * extent.columns};
+  std::vector<std::unique_ptr<Buffer>> buffers;
   std::string problem;
   try {
-    for (auto &buffer : buffers)
-      buffer = std::make_unique<Buffer>(tilery_world_device(world.handle()), most);
+    for (int64_t count : counts)
+      buffers.push_back(std::make_unique<Buffer>(tilery_world_device(world.handle()), count));
   } catch (const Error &error) {
     problem = error.what();
   }
   for (int32_t failed : world.allGather(int32_t(!problem.empty())))
     if (failed)
       throw Error(Kind::Launch, problem.empty() ? "another rank has too little memory" : problem);
-  auto &[a, b, c] = buffers;
-  fill(world, *a, most);
-  fill(world, *b, most);
-  product("matmul", "", *a, *b, *c);
+  Operands operands{*buffers[0], *buffers[1], *buffers[2]};
+  fill(world, operands.a, counts[0]);
+  fill(world, operands.b, counts[1]);
+  progress.next("long products");
+  constexpr int rounds = 40; // until clocks are as low as they get
+  double longest = productTime("matmul", "", Longest, operands, rounds);
+  auto [m, n, k] = within(extent, Longest);
+  figures.numbers["sustained"] = 2.0 * double(m) * double(n) * double(k) / longest;
+  product("matmul", "", operands);
   for (const auto &[op, forms] : products)
     for (const char *form : forms)
-      product(op, form, *a, *b, *c);
+      product(op, form, operands);
 }
 
-void Measurement::product(const std::string &op, const std::string &form, const Buffer &a,
-                          const Buffer &b, const Buffer &c) {
-  progress.next(form.empty() ? op : op + ", " + form);
+double Measurement::productTime(const std::string &op, const std::string &form, const Shape &shape,
+                                const Operands &operands, int rounds) {
+  auto [m, n, k] = within(extent, shape);
   World team = teamOf(world);
-  int64_t share = std::max<int64_t>(device.processors / tilery_world_device_ranks(team.handle()), 1);
-  std::vector<std::pair<double, double>> points;
-  for (auto [m, n, k] : Shapes) {
-    if (m > extent.rows)
+  int64_t own = Shards(m, ranks).own(m, team.rank());
+  MatrixTensor all(operands.a, m, k), ownRows(operands.a, own, k), product(operands.c, m, n),
+      ownProduct(operands.c, own, n), columns(columnsOf(operands.b, k, n));
+  const MatrixTensor &in = op == "ag_gemm" ? ownRows : all;
+  const MatrixTensor &out = op == "gemm_rs" ? ownProduct : product;
+  return watch.microseconds([&] { callForm(team, op, form, {in, columns, out}); }, rounds);
+}
+
+Ideal Measurement::idealOf(const std::string &op, const std::string &form, const Shape &shape,
+                           const Operands &operands) const {
+  auto [m, n, k] = within(extent, shape);
+  Matrix left{operands.a.data, TILERY_BF16, m, k, k, 1};
+  MatmulProblem problem = matmulProblem(left, columnsOf(operands.b, k, n), 1, device);
+  if (form.empty())
+    return {idealMatmul(figures, planMatmul(problem, device, {}), problem, device)};
+  int64_t instances = std::max<int64_t>(device.processors / tilery_world_device_ranks(world.handle()), 1);
+  int64_t depth = op == "ag_gemm" ? k : partialDepth;
+  return idealProduct(figures, productCase(op, problem, device, ranks, instances, ElementBytes, depth),
+                      form);
+}
+
+// The times themselves are kept beside the fit, for those who look at it.
+void Measurement::product(const std::string &op, const std::string &form, const Operands &operands) {
+  std::string name = form.empty() ? op : op + "." + form;
+  progress.next(name);
+  std::vector<std::pair<Ideal, double>> measured;
+  for (const Shape &shape : Shapes) {
+    if (shape.m > extent.rows)
       continue;
-    int64_t own = Shards(m, ranks).own(m, team.rank());
-    Matrix left{Memory(a).data, TILERY_BF16, m, k, k, 1}, right{Memory(b).data, TILERY_BF16, k, n, 1, k};
-    MatrixTensor all(left), columns(right), ownRows(Memory(a), own, k), product(Memory(c), m, n),
-        ownProduct(Memory(c), own, n);
-    const MatrixTensor &in = op == "ag_gemm" ? ownRows : all;
-    const MatrixTensor &out = op == "gemm_rs" ? ownProduct : product;
-    double time = watch.microseconds([&] { callForm(team, op, form, {in, columns, out}); });
-    MatmulProblem problem = matmulProblem(left, right, 1, device);
-    double modelled =
-        form.empty() ? expectedMicroseconds(planMatmul(problem, device, {}), problem, device)
-                     : modelledMicroseconds(figures,
-                                            productCase(op, problem, device, ranks, share, ElementBytes,
-                                                        op == "ag_gemm" ? k : partialDepth),
-                                            form);
-    points.emplace_back(modelled, time);
+    double time = productTime(op, form, shape, operands, 5);
+    measured.emplace_back(idealOf(op, form, shape, operands), time);
+    figures.numbers[name + " " + text(within(extent, shape))] = time;
   }
-  figures.lines[form.empty() ? op : op + "." + form] = fitted(points);
+  figures.fits[name] = fitted(measured);
 }
 
 Calibration measureCosts(World &world) {

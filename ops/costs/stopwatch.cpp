@@ -1,79 +1,89 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
-// Events around launches that are queued behind a kernel which only takes time.
+// Graphs between events, all launched at once.
 #include "ops/costs/stopwatch.h"
 
-#include "ops/kernels.h"
+#include "ops/op.h"
 
 #include <algorithm>
-#include <array>
-#include <chrono>
 
 namespace tilery::ops {
 
-Stopwatch::Stopwatch(World &world)
-    : world(world), device(tilery_world_device(world.handle())) {
-  check(tilery_device_allocate(device, sizeof(int32_t), &word));
-  check(tilery_event_create(device, &begin));
-  check(tilery_event_create(device, &end));
-  constexpr int64_t steps = 200'000;
-  auto held = [&] {
-    kernel("costs", "hold").launchOn(world.handle(), {}, Memory{word, TILERY_INT32, 4}, steps);
-  };
-  held(); // compiles and loads it
-  stepsPerMicrosecond = double(steps) / std::max(timed(held, 1, 0), 1.0);
+namespace {
+
+class Graph {
+public:
+  Graph(int32_t device, const std::function<void()> &call, int calls) {
+    check(tilery_graph_begin(device, &graph));
+    for (int i = 0; i < calls; ++i)
+      call();
+    check(tilery_graph_end(graph));
+  }
+  ~Graph() { tilery_graph_destroy(graph); }
+  Graph(const Graph &) = delete;
+  void launch(World &world) { check(tilery_graph_launch(graph, world.handle())); }
+
+private:
+  tilery_graph *graph = nullptr;
+};
+
+/// Points in the stream, and the times between them.
+class Marks {
+public:
+  Marks(int32_t device, int count) : events(size_t(count)) {
+    for (tilery_event *&event : events)
+      check(tilery_event_create(device, &event));
+  }
+  ~Marks() {
+    for (tilery_event *event : events)
+      tilery_event_destroy(event);
+  }
+  Marks(const Marks &) = delete;
+  void pass(World &world) { check(tilery_event_record(events[passed++], world.handle())); }
+  double before(size_t index) const {
+    double elapsed = 0;
+    check(tilery_event_elapsed(events[index - 1], events[index], &elapsed));
+    return elapsed;
+  }
+
+private:
+  std::vector<tilery_event *> events;
+  size_t passed = 0;
+};
+
+} // namespace
+
+double Stopwatch::slowest(double value) {
+  for (double each : world.allGather(value))
+    value = std::max(value, each);
+  return value;
 }
 
-Stopwatch::~Stopwatch() {
-  tilery_synchronize(world.handle(), device);
-  tilery_event_destroy(begin);
-  tilery_event_destroy(end);
-  tilery_device_release(device, word, sizeof(int32_t));
-}
-
-void Stopwatch::hold(double microseconds) {
-  auto steps = int64_t(microseconds * stepsPerMicrosecond);
-  kernel("costs", "hold").launchOn(world.handle(), {}, Memory{word, TILERY_INT32, 4}, steps);
-}
-
-void Stopwatch::synchronize() { check(tilery_synchronize(world.handle(), device)); }
-
-// The first call meets the other ranks, whose work before it may take longer.
-double Stopwatch::timed(const std::function<void()> &call, int calls, double hostMicroseconds) {
-  if (stepsPerMicrosecond > 0)
-    hold(hostMicroseconds);
+// The first call compiles and allocates. The second says how many the device needs to be busy for a while.
+double Stopwatch::microseconds(const std::function<void()> &call, int rounds) {
+  constexpr int mostCalls = 16, leastCalls = 2;
+  constexpr double wanted = 2000;
   call();
-  check(tilery_event_record(begin, world.handle()));
-  for (int i = 0; i < calls; ++i)
-    call();
-  check(tilery_event_record(end, world.handle()));
-  synchronize();
-  double elapsed = 0;
-  check(tilery_event_elapsed(begin, end, &elapsed));
-  return elapsed / calls;
-}
-
-double Stopwatch::microseconds(const std::function<void()> &call) {
-  using Clock = std::chrono::steady_clock;
-  constexpr int rounds = 3, mostCalls = 16, leastCalls = 3;
-  constexpr double wanted = 1500, longestHold = 20'000;
+  check(tilery_synchronize(world.handle(), device));
+  Marks marks(device, rounds + 3);
+  marks.pass(world);
   call();
-  synchronize();
-  Clock::time_point start = Clock::now();
-  double first = 0;
-  for (double each : world.allGather(timed(call, leastCalls, 0)))
-    first = std::max(first, each);
-  double perCall = std::chrono::duration<double, std::micro>(Clock::now() - start).count() / leastCalls;
-  int calls = std::clamp(int(wanted / std::max(first, 1.0)), leastCalls, mostCalls);
-  std::array<double, rounds> times{};
-  for (double &time : times)
-    time = timed(call, calls, std::min(2 * perCall * (calls + 1), longestHold));
-  std::array<double, rounds> slowest{};
-  for (const auto &ofRank : world.allGather(times))
-    for (int i = 0; i < rounds; ++i)
-      slowest[size_t(i)] = std::max(slowest[size_t(i)], ofRank[size_t(i)]);
-  std::ranges::sort(slowest);
-  return slowest[rounds / 2];
+  marks.pass(world);
+  check(tilery_synchronize(world.handle(), device));
+  int calls = std::clamp(int(wanted / std::max(slowest(marks.before(1)), 1.0)), leastCalls, mostCalls);
+  Graph graph(device, call, calls);
+  graph.launch(world); // brings it to the device
+  marks.pass(world);
+  for (int i = 0; i < rounds; ++i) {
+    graph.launch(world);
+    marks.pass(world);
+  }
+  check(tilery_synchronize(world.handle(), device));
+  std::vector<double> times;
+  for (int i = 0; i < rounds; ++i)
+    times.push_back(slowest(marks.before(size_t(i) + 3)) / calls);
+  std::ranges::nth_element(times, times.begin() + rounds / 2);
+  return times[size_t(rounds / 2)];
 }
 
 } // namespace tilery::ops

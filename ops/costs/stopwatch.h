@@ -6,32 +6,24 @@
 #include "tilery/tilery.hpp"
 
 #include <functional>
+#include <vector>
 
 namespace tilery::ops {
 
 /// Of one rank of a world on devices. Times are the slowest rank's, the same on all ranks.
 class Stopwatch {
 public:
-  explicit Stopwatch(World &world);
-  ~Stopwatch();
-  Stopwatch(const Stopwatch &) = delete;
+  explicit Stopwatch(World &world) : world(world), device(tilery_world_device(world.handle())) {}
 
-  /// Collective: what one of several `call`s behind each other takes. They are launched while the
-  /// device is busy with other work, so that it never waits for the host.
-  double microseconds(const std::function<void()> &call);
-  /// An empty launch.
-  void launchNothing() { hold(0); }
+  /// Collective: what one of several `call`s takes that follow each other in a graph, the median of so
+  /// many rounds. The device does not rest between rounds: clocks are those of a device at work.
+  double microseconds(const std::function<void()> &call, int rounds = 5);
 
 private:
-  void hold(double microseconds);
-  void synchronize();
-  double timed(const std::function<void()> &call, int calls, double hostMicroseconds);
+  double slowest(double value);
 
   World &world;
-  int32_t device = 0;
-  void *word = nullptr;
-  tilery_event *begin = nullptr, *end = nullptr;
-  double stepsPerMicrosecond = 0;
+  int32_t device;
 };
 
 } // namespace tilery::ops

@@ -41,7 +41,7 @@ static void run(Call &call) {
     return reduceUnfused(call, left, right, result, partial, "all_reduce");
   bool oneShot = form == "one_shot";
   Overlapped o(call, agreed, n, partialDepth);
-  o.leaveRoomToSend();
+  o.leaveRoomToSend(tilery_dtype_size(static_cast<tilery_dtype>(a.dtype)), partial);
   const MatmulPlan &p = o.plan;
   const Workspace &ws = o.memoryOf(form, {.key = dtypeName(partial),
                                           .slots = o.tiles(oneShot ? m : rows),

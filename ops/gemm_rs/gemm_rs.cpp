@@ -47,7 +47,7 @@ static void run(Call &call) {
   if (form == "unfused")
     return reduceUnfused(call, a, b, out, partial, "reduce_scatter");
   Overlapped o(call, agreed, n, partialDepth);
-  o.leaveRoomToSend();
+  o.leaveRoomToSend(tilery_dtype_size(static_cast<tilery_dtype>(a.dtype)), partial);
   const MatmulPlan &p = o.plan;
   bool shared = shards.rows < p.rows;
   int64_t tiles = o.tiles(shared ? m : shards.rows);

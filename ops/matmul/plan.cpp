@@ -100,10 +100,17 @@ static void deal(MatmulPlan &plan, const MatmulProblem &problem, int64_t process
   plan.instances = std::min(plan.whole + (tiles - plan.whole) * plan.parts, processors);
 }
 
+double memoryMicroseconds(const MatmulProblem &problem, const tilery_device_properties &device) {
+  double m = double(problem.m), n = double(problem.n);
+  double bytes = double(problem.batches) *
+                 ((m + n) * double(problem.k) * bytesOf(problem.dtype) + m * n * 2);
+  return bytes / (BytesFromMemory * double(device.processors));
+}
+
 double expectedMicroseconds(const MatmulPlan &plan, const MatmulProblem &problem,
                             const tilery_device_properties &device) {
   int64_t processors = device.processors;
-  double bytes = bytesOf(problem.dtype), m = double(problem.m), n = double(problem.n);
+  double bytes = bytesOf(problem.dtype);
   int64_t wholeRounds = ceilDiv(plan.whole, processors);
   int64_t partRounds = ceilDiv((tilesOf(plan, problem) - plan.whole) * plan.parts, processors);
   int64_t rounds = wholeRounds + partRounds;
@@ -112,14 +119,12 @@ double expectedMicroseconds(const MatmulPlan &plan, const MatmulProblem &problem
   double copied = double((plan.rows + plan.columns) * plan.blockK) * bytes;
   double step =
       std::max(operations / (HalfOperations * (2 / bytes) * plan.efficiency), copied / BytesOfOne);
-  double all = double(problem.batches) * ((m + n) * double(problem.k) * bytes + m * n * 2);
-  double memory = all / (BytesFromMemory * double(processors));
   double handing = 0;
   if (plan.parts > 1) // each writes a part, the last reads all
     handing = MeetMicroseconds +
               1.5 * double(plan.rows * plan.columns * 4 * (1 + plan.parts)) / BytesOfOne;
   return StartMicroseconds + RoundMicroseconds * double(rounds - 1) +
-         std::max(memory, steps * step) + handing;
+         std::max(memoryMicroseconds(problem, device), steps * step) + handing;
 }
 
 // Instances whose operands come by loads or by copies of threads: of moderate size, so that registers

@@ -54,6 +54,9 @@ MatmulPlan planMatmul(const MatmulProblem &problem, const tilery_device_properti
 double expectedMicroseconds(const MatmulPlan &plan, const MatmulProblem &problem,
                             const tilery_device_properties &device);
 
+/// What memory takes at least for the operands and the result.
+double memoryMicroseconds(const MatmulProblem &problem, const tilery_device_properties &device);
+
 /// A LaunchError when the caller's choices do not go together.
 void checkColumns(const Call &call, const MatmulPlan &plan);
 

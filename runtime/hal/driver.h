@@ -22,6 +22,7 @@ namespace tilery::rt::hal {
 /// An order of work on one device; null is the device's default one.
 using Stream = void *;
 using Event = void *;
+using Recording = void *; ///< of a stream's work, to be run again
 
 /// A grid whose instances never suspend.
 struct GridRun {
@@ -135,6 +136,11 @@ public:
   /// Not 0 while the stream's work is recorded for later replay, when nothing may wait for it; a
   /// number of its own for each recording.
   virtual uint64_t recordingOf(int device, Stream stream) = 0;
+  /// From here on the stream's work is recorded, not run. Not of the device's default stream.
+  virtual void beginRecording(int device, Stream stream);
+  virtual Recording endRecording(int device, Stream stream);
+  virtual void replay(Recording recording, int device, Stream stream);
+  virtual void destroyRecording(int device, Recording recording);
 
   /// `timed`: for milliseconds().
   virtual Event createEvent(int device, bool timed = true) = 0;

@@ -112,6 +112,10 @@ LoadedKernel *Driver::load(int, std::string_view, const std::string &, const Ker
 }
 void Driver::unload(LoadedKernel *) {}
 int64_t Driver::residentInstances(const LoadedKernel &) { refuse("load code"); }
+void Driver::beginRecording(int, Stream) { refuse("record"); }
+Recording Driver::endRecording(int, Stream) { refuse("record"); }
+void Driver::replay(Recording, int, Stream) { refuse("record"); }
+void Driver::destroyRecording(int, Recording) {}
 void Driver::launch(const DeviceLaunch &) { refuse("launch loaded code"); }
 ClockReading Driver::readClock(int) { refuse("launch loaded code"); }
 std::string Driver::encodeTensorMap(const TensorMapShape &, TensorMap &) {

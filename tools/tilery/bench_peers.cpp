@@ -56,13 +56,31 @@ static void printTable(const Json &results) {
 }
 
 static int measure(const OverlapRequest &request) {
-  std::vector<std::string> command = {request.python, benchProgram("gpu_overlap.py"), "--eager",
-                                      "--output", request.output};
+  std::vector<std::string> command = {request.python, benchProgram("gpu_overlap.py"),
+                                      request.explain ? "--explain" : "--eager", "--output", request.output};
+  if (request.drawn)
+    command.insert(command.end(), {"--random", std::to_string(request.drawn)});
   for (auto [option, value] : {std::pair("--ops", request.ops), std::pair("--rows", request.rows)})
     if (!value.empty())
       command.insert(command.end(), {option, value});
   fs::remove(request.output);
   return tools::runCommand({request.ranks}, command);
+}
+
+// Regret: how much longer the form that was chosen takes than the fastest one.
+static void printForms(const Json &results) {
+  fmt::print("{} x {}, us: measured (expected), * chosen\n", results.value("ranks", 1),
+             results.value("gpu", "GPU"));
+  for (const Json &entry : results["results"]) {
+    std::string forms;
+    for (const auto &[form, expected] : entry["expected"].items())
+      forms += fmt::format("  {}{} {} ({:.1f})", form == entry.value("chosen", "") ? "*" : "", form,
+                           cell(entry, ("form " + form).c_str()), expected.get<double>());
+    std::string regret =
+        entry.contains("regret") ? fmt::format("{:.1f} %", 100 * entry["regret"].get<double>()) : "-";
+    fmt::print("{:<8} {:>6} {:>6} {:>6}  regret {:>7}{}\n", entry.value("op", ""), entry.value("m", 0),
+               entry.value("n", 0), entry.value("k", 0), regret, forms);
+  }
 }
 
 /// What `command` returns; its errors are printed.
@@ -82,6 +100,11 @@ int benchOverlapCommand(const OverlapRequest &request) {
     if (!fs::exists(request.output))
       return status ? status : 1;
     Json results = readResults(request.output);
+    if (request.explain) {
+      printForms(results);
+      fmt::print("{}\n", request.output);
+      return status;
+    }
     printTable(results);
     std::string plot = fs::path(request.output).replace_extension(".svg");
     write(plot, plotOf(contestsOf(results)));

@@ -23,6 +23,13 @@ struct OverlapRequest {
   int ranks = 2;
   std::string output = "overlap.json", python = "python3";
   std::string ops, rows; // as bench/gpu_overlap.py takes them; empty: all
+  bool explain = false;  // every form beside what was expected of it
+  int drawn = 0;         // shapes instead of those of models
+};
+
+struct CalibrateRequest {
+  int ranks = 2;
+  std::string output;
 };
 
 int compileCommand(const CompileRequest &request);
@@ -33,6 +40,8 @@ int opsCommand(bool json);
 int benchCommand(const std::string &output);
 /// Overlapped products beside NCCL, cuBLAS and torch: a table, JSON, and an SVG beside it.
 int benchOverlapCommand(const OverlapRequest &request);
+/// Measures what communication costs between GPUs and keeps it, or writes it to `output`.
+int calibrateCommand(const CalibrateRequest &request);
 /// Draws what bench/gpu_overlap.py or bench/gpu_collectives.py wrote, as SVG.
 int benchPlotCommand(const std::string &results, const std::string &output);
 

@@ -71,11 +71,25 @@ static void addBench(CLI::App &app, BenchRequest &request) {
   overlap->add_option("--python", request.overlap.python, "a Python that has PyTorch; default: python3");
   overlap->add_option("--ops", request.overlap.ops, "some operators only: ag_gemm,gemm_rs");
   overlap->add_option("--rows", request.overlap.rows, "some M only: 64,8192");
+  CLI::Option *explain = overlap->add_flag("--explain", request.overlap.explain,
+                                           "each form of each operator, beside what was expected of it");
+  overlap->add_option("--random", request.overlap.drawn, "so many drawn shapes instead of those of models")
+      ->check(CLI::Range(1, 100'000))
+      ->needs(explain);
   CLI::App *plot = bench->add_subcommand("plot", "draw results of bench overlap as SVG");
   plot->add_option("results", request.results, "their JSON file")->required();
   plot->add_option("-o,--output", request.plot, "SVG file to write")->required();
   bench->require_subcommand(0, 1);
   bench->footer("Example: tilery bench overlap -n 2 -o overlap.json");
+}
+
+static void addCalibrate(CLI::App &app, cli::CalibrateRequest &request) {
+  CLI::App *calibrate = app.add_subcommand(
+      "calibrate", "measure what communication costs between GPUs, by which operators choose their form");
+  calibrate->add_option("-n,--ranks", request.ranks, "GPUs; default: 2")->check(CLI::Range(2, 4096));
+  calibrate->add_option("-o,--output", request.output,
+                        "JSON file to write besides, for TILERY_CALIBRATION");
+  calibrate->footer("Example: tilery calibrate -n 8; of several hosts: torchrun ... --no-python tilery calibrate");
 }
 
 static int runBench(const CLI::App &bench, const BenchRequest &request) {
@@ -139,6 +153,8 @@ int main(int argc, char **argv) {
       ->add_flag("--clear", clear, "remove all entries");
   app.add_subcommand("ops", "the operators and their options")->add_flag("--json", json, "print JSON");
   addBench(app, benchRequest);
+  cli::CalibrateRequest calibrateRequest;
+  addCalibrate(app, calibrateRequest);
   constexpr int UsageError = 2;
   if (refuseUnknown(app, argc, argv))
     return UsageError;
@@ -164,5 +180,7 @@ int main(int argc, char **argv) {
     return cli::cacheCommand(clear);
   if (app.got_subcommand("ops"))
     return cli::opsCommand(json);
+  if (app.got_subcommand("calibrate"))
+    return cli::calibrateCommand(calibrateRequest);
   return runBench(*app.get_subcommand("bench"), benchRequest);
 }

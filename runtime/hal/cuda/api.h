@@ -129,6 +129,12 @@ static_assert(sizeof(LaunchConfig) == 56);
   CALL(streamQuery, cuStreamQuery, (Handle))                                                      \
   CALL(streamGetCaptureInfo, cuStreamGetCaptureInfo_v2,                                           \
        (Handle, int *, uint64_t *, Handle *, const Handle **, size_t *))                          \
+  CALL(streamBeginCapture, cuStreamBeginCapture_v2, (Handle, int))                                \
+  CALL(streamEndCapture, cuStreamEndCapture, (Handle, Handle *))                                  \
+  CALL(graphInstantiate, cuGraphInstantiateWithFlags, (Handle *, Handle, unsigned long long))     \
+  CALL(graphDestroy, cuGraphDestroy, (Handle))                                                    \
+  CALL(graphLaunch, cuGraphLaunch, (Handle, Handle))                                              \
+  CALL(graphExecDestroy, cuGraphExecDestroy, (Handle))                                            \
   CALL(streamWaitEvent, cuStreamWaitEvent, (Handle, Handle, unsigned))                            \
   CALL(exchangeCaptureMode, cuThreadExchangeStreamCaptureMode, (int *))                           \
   CALL(eventCreate, cuEventCreate, (Handle *, unsigned))                                          \

@@ -238,6 +238,32 @@ uint64_t CudaDriver::recordingOf(int device, Stream stream) {
   return result == Success && status != 0 ? number : 0;
 }
 
+// Relaxed: this thread and others may go on to do what is not recorded.
+void CudaDriver::beginRecording(int device, Stream stream) {
+  Scope scope(opened(device).context);
+  check(api().streamBeginCapture(stream, CaptureModeRelaxed), "cuStreamBeginCapture");
+}
+
+Recording CudaDriver::endRecording(int device, Stream stream) {
+  Scope scope(opened(device).context);
+  Handle graph = nullptr, recording = nullptr;
+  check(api().streamEndCapture(stream, &graph), "cuStreamEndCapture");
+  Result result = api().graphInstantiate(&recording, graph, 0);
+  api().graphDestroy(graph);
+  check(result, "cuGraphInstantiate");
+  return recording;
+}
+
+void CudaDriver::replay(Recording recording, int device, Stream stream) {
+  Scope scope(opened(device).context);
+  check(api().graphLaunch(recording, stream), "cuGraphLaunch");
+}
+
+void CudaDriver::destroyRecording(int device, Recording recording) {
+  Scope scope(opened(device).context);
+  api().graphExecDestroy(recording);
+}
+
 Event CudaDriver::createEvent(int device, bool timed) {
   Scope scope(opened(device).context);
   Handle event = nullptr;

@@ -141,6 +141,10 @@ public:
   bool isIdle(int device, Stream stream) override;
   void synchronizeDevice(int device) override;
   uint64_t recordingOf(int device, Stream stream) override;
+  void beginRecording(int device, Stream stream) override;
+  Recording endRecording(int device, Stream stream) override;
+  void replay(Recording recording, int device, Stream stream) override;
+  void destroyRecording(int device, Recording recording) override;
   Event createEvent(int device, bool timed) override;
   void destroyEvent(int device, Event event) override;
   void record(Event event, int device, Stream stream) override;

@@ -65,6 +65,13 @@ FAKE(cuStreamGetCaptureInfo_v2,
      (Handle stream, int *status, uint64_t *number, Handle *, const Handle **, size_t *),
      *number = uint64_t(stream ? static_cast<Stream *>(stream)->capturing : 0);
      *status = *number != 0;)
+FAKE(cuStreamBeginCapture_v2, (Handle stream, int), fake_cuda_capture(stream, true);)
+FAKE(cuStreamEndCapture, (Handle stream, Handle *graph), fake_cuda_capture(stream, false);
+     *graph = new char;)
+FAKE(cuGraphInstantiateWithFlags, (Handle * recording, Handle, unsigned long long), *recording = new char;)
+FAKE(cuGraphDestroy, (Handle graph), delete static_cast<char *>(graph);)
+FAKE(cuGraphLaunch, (Handle, Handle), )
+FAKE(cuGraphExecDestroy, (Handle recording), delete static_cast<char *>(recording);)
 FAKE(cuStreamWaitEvent, (Handle, Handle, unsigned), )
 FAKE(cuThreadExchangeStreamCaptureMode, (int *mode), std::swap(*mode, captureMode());)
 FAKE(cuEventCreate, (Handle * event, unsigned), *event = new double(0);)
