@@ -121,6 +121,10 @@ void NvidiaMachine::pause(OpBuilder &b, Location loc) const {
   emitPtx(b, loc, "nanosleep.u32 64;", "", {}, {}, true);
 }
 
+void NvidiaMachine::pauseFor(OpBuilder &b, Location loc, Value time) const {
+  emitPtx(b, loc, "nanosleep.u32 $0;", "r", {}, {time}, true);
+}
+
 void NvidiaMachine::exit(OpBuilder &b, Location loc) const {
   emitPtx(b, loc, "exit;", "", {}, {}, true);
 }

@@ -197,38 +197,62 @@ void Lowering::checkPolling(Value start) {
 //===-- Transfers ----------------------------------------------------------------------------------------===//
 
 // All threads copy: 16 bytes at a time where both ends are aligned, the rest byte by byte. Several
-// loads are under way on each thread, so that latency does not limit what few instances move.
+// loads are under way on each thread, of the next round before the stores of this one, so that latency
+// does not limit what few instances move.
 void Lowering::copyBytes(Value destination, Value source, Value bytes) {
-  constexpr int64_t UnderWay = 8;
-  Type i64Type = b.getI64Type();
+  constexpr int64_t UnderWay = 8, Size = 16;
+  Type i64Type = b.getI64Type(), word = VectorType::get({4}, b.getI32Type());
   Value to = LLVM::PtrToIntOp::create(b, loc, i64Type, destination);
   Value from = LLVM::PtrToIntOp::create(b, loc, i64Type, source);
   Value low = arith::AndIOp::create(b, loc, arith::OrIOp::create(b, loc, to, from), i64(15));
   Value aligned = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, low, i64(0));
   Value wide = arith::SelectOp::create(
-      b, loc, aligned, arith::AndIOp::create(b, loc, bytes, i64(-16)), i64(0));
+      b, loc, aligned, arith::AndIOp::create(b, loc, bytes, i64(-Size)), i64(0));
+  int64_t apart = Size * numWarps << machine.laneBits(), round = apart * UnderWay;
   Value me = arith::ExtUIOp::create(b, loc, i64Type, thread());
-  int64_t threads = int64_t(numWarps) << machine.laneBits();
-  auto copy = [&](Value begin, Value end, Type word, int64_t size, int64_t atOnce) {
-    Value first = arith::AddIOp::create(b, loc, begin, arith::MulIOp::create(b, loc, me, i64(size)));
-    auto loop = scf::ForOp::create(b, loc, first, end, i64(threads * size * atOnce));
+  Value first = arith::MulIOp::create(b, loc, me, i64(Size));
+  auto at = [&](Value begin, int64_t i) -> Value {
+    return arith::AddIOp::create(b, loc, begin, i64(i * apart));
+  };
+  // What lies behind the end is loaded from this thread's first place instead, and not stored.
+  auto inside = [&](Value place) {
+    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, place, wide);
+  };
+  auto loadRound = [&](Value begin) {
+    Elements loaded;
+    for (int64_t i = 0; i < UnderWay; ++i) {
+      Value place = arith::SelectOp::create(b, loc, inside(at(begin, i)), at(begin, i), first);
+      loaded.push_back(LLVM::LoadOp::create(b, loc, word, byteOffset(source, place), Size));
+    }
+    return loaded;
+  };
+  SmallVector<Type> words(UnderWay, word);
+  emitIf(inside(first), [&] {
+    auto loop = scf::ForOp::create(b, loc, first, wide, i64(round), loadRound(first));
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
-    Elements places, loaded;
-    for (int64_t i = 0; i < atOnce; ++i) {
-      places.push_back(arith::AddIOp::create(b, loc, loop.getInductionVar(), i64(i * threads * size)));
-      loaded.push_back(
-          LLVM::LoadOp::create(b, loc, word, byteOffset(source, places.back()), unsigned(size)));
+    Value here = loop.getInductionVar(), next = at(here, UnderWay);
+    auto ahead = scf::IfOp::create(b, loc, words, inside(next), true);
+    b.setInsertionPointToStart(ahead.thenBlock());
+    scf::YieldOp::create(b, loc, loadRound(next));
+    b.setInsertionPointToStart(ahead.elseBlock());
+    scf::YieldOp::create(b, loc, loop.getRegionIterArgs());
+    b.setInsertionPointAfter(ahead);
+    for (auto [i, value] : llvm::enumerate(loop.getRegionIterArgs())) {
+      Value place = at(here, int64_t(i));
+      emitIf(inside(place), [&] {
+        LLVM::StoreOp::create(b, loc, value, byteOffset(destination, place), Size);
+      });
     }
-    for (auto [value, at] : llvm::zip(loaded, places))
-      LLVM::StoreOp::create(b, loc, value, byteOffset(destination, at), unsigned(size));
-  };
-  Type word = VectorType::get({4}, b.getI32Type());
-  Value rounds = arith::DivUIOp::create(b, loc, wide, i64(threads * 16 * UnderWay));
-  Value bulk = arith::MulIOp::create(b, loc, rounds, i64(threads * 16 * UnderWay));
-  copy(i64(0), bulk, word, 16, UnderWay);
-  copy(bulk, wide, word, 16, 1);
-  copy(wide, bytes, b.getI8Type(), 1, 1);
+    scf::YieldOp::create(b, loc, ahead.getResults());
+  });
+  auto rest = scf::ForOp::create(b, loc, arith::AddIOp::create(b, loc, wide, me).getResult(), bytes,
+                                 i64(numWarps << machine.laneBits()));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(rest.getBody());
+  Value place = rest.getInductionVar();
+  Value byte = LLVM::LoadOp::create(b, loc, b.getI8Type(), byteOffset(source, place), 1);
+  LLVM::StoreOp::create(b, loc, byte, byteOffset(destination, place), 1);
 }
 
 LogicalResult Lowering::lowerPut(device::PutOp op) {

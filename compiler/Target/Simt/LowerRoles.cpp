@@ -15,8 +15,6 @@
 
 namespace tilery::simt {
 
-static constexpr unsigned producerWarps = 4;   // registers are given and taken by groups of four
-
 //===-- Rings in shared memory ----------------------------------------------------------------------===//
 
 void Lowering::allocateRings() {
@@ -217,7 +215,7 @@ LogicalResult Lowering::lowerRoles(RolesOp op) {
     auto only = scf::IfOp::create(b, loc, copies, postStride != 0);
     if (postStride) {
       b.setInsertionPointToStart(only.elseBlock());
-      lowerSenders(arith::SubIOp::create(b, loc, warpNumber, i32(numWarps + 1)), producerWarps - 1);
+      lowerSenders(arith::SubIOp::create(b, loc, warpNumber, i32(numWarps + 1)));
     }
     b.setInsertionPointToStart(only.thenBlock());
     startRings(true);

@@ -5,16 +5,21 @@
 // A link takes less than tiles are made of, and all instances finish theirs at about the same time. Whoever
 // stores to a peer then waits for the link: the warps of the product would not compute, and the engine that
 // copies would not bring the next operands behind rows that wait. So warps that have nothing else to do start
-// the copies, a few rows at a time, while the next tile is computed.
+// the copies, a few rows at a time, while the next tile is computed. They take a good part of the time that a
+// tile takes, lest all instances fill the link at once, until somebody waits for them.
 //
 // Each warp of the product has a post box: two barriers, `full` when it has posted what to carry, `empty` when
 // that is done; where the rows are staged, and where each goes. A phase bit tells one post from the next.
 #include "compiler/Target/Simt/Lowering.h"
 
+#include "llvm/Support/MathExtras.h"
+
 namespace tilery::simt {
 
 // Of each sender. More would stand before the copies that bring operands, for which one engine does both.
 static constexpr unsigned rowsUnderWay = 1;
+// Of the time from one post to the next, what senders may pause in all, and the longest pause (nanoseconds).
+static constexpr int64_t pausedPart = 3, longestPause = 1000;
 
 /// Where things are in a post box.
 enum Post : int64_t {
@@ -24,6 +29,8 @@ enum Post : int64_t {
   Pitch = 20,
   Source = 24, ///< in shared memory
   Rows = 28,   ///< negative: nothing comes any more
+  Pause = 32,  ///< nanoseconds between rows
+  Hurry = 36,  ///< not 0: the product's warp waits
   Destinations = RowStage::postBytes
 };
 
@@ -44,15 +51,34 @@ void Lowering::initialisePosts() {
 }
 
 void Lowering::startPosts() {
-  if (postStride)
-    postPhase = variable(1); // before the first post its box is empty
+  if (!postStride)
+    return;
+  postPhase = variable(1); // before the first post its box is empty
+  postTime = variable(0);
+  LLVM::StoreOp::create(b, loc, now(), postTime);
+}
+
+Value Lowering::now() {
+  return arith::TruncIOp::create(b, loc, b.getI32Type(), machine.clock(b, loc));
+}
+
+// Between the rows of this post, by the time since the last one.
+Value Lowering::pauseOfRows(int64_t rows) {
+  Value time = now(), passed = arith::SubIOp::create(b, loc, time, read(postTime));
+  LLVM::StoreOp::create(b, loc, time, postTime);
+  int64_t rowsOfSender = rows * int64_t(llvm::divideCeil(numWarps, senderWarps));
+  Value pause = arith::DivUIOp::create(b, loc, passed, i32(pausedPart * rowsOfSender));
+  return arith::MinUIOp::create(b, loc, pause, i32(longestPause));
 }
 
 /// Until what this warp has posted is on its way; its lanes meet.
 void Lowering::awaitPost() {
-  if (postPhase)
-    machine.waitBarrier(b, loc, postBarrier(postOfWarp(warp()), false), read(postPhase), {},
-                        {brokenAddress, /*leave=*/false});
+  if (!postPhase)
+    return;
+  Value box = postOfWarp(warp());
+  LLVM::StoreOp::create(b, loc, i32(1), sharedAddress(box, i32(Hurry)), 4, /*isVolatile=*/true);
+  machine.waitBarrier(b, loc, postBarrier(box, false), read(postPhase), {},
+                      {brokenAddress, /*leave=*/false});
 }
 
 void Lowering::post(ArrayRef<std::pair<int64_t, Value>> fields) {
@@ -74,7 +100,12 @@ void Lowering::postRows(const StagedRows &staged) {
     LLVM::StoreOp::create(b, loc, destination, sharedAddress(box, place));
   }
   Value source = LLVM::PtrToIntOp::create(b, loc, b.getI32Type(), staged.source);
-  post({{RowBytes, staged.bytes}, {Pitch, i32(staged.pitch)}, {Source, source}, {Rows, i32(staged.rows)}});
+  post({{RowBytes, staged.bytes},
+        {Pitch, i32(staged.pitch)},
+        {Source, source},
+        {Rows, i32(staged.rows)},
+        {Pause, pauseOfRows(staged.rows)},
+        {Hurry, i32(0)}});
 }
 
 void Lowering::endPosts() {
@@ -98,11 +129,15 @@ void Lowering::carryRow(Value post, Value row) {
   machine.storeRow(b, loc, destination, source, bytes);
   machine.commitStores(b, loc);
   machine.awaitStage(b, loc, rowsUnderWay);
+  Value hurry = LLVM::LoadOp::create(b, loc, b.getI32Type(), sharedAddress(post, i32(Hurry)), 4,
+                                     /*isVolatile=*/true);
+  Value waited = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, hurry, i32(0));
+  machine.pauseFor(b, loc, arith::SelectOp::create(b, loc, waited, i32(0), field(Pause)));
 }
 
-// Warps of the product in turn, `senders` apart; whether more will come.
-Value Lowering::carryPosts(Value first, unsigned senders, Value phase) {
-  auto loop = scf::ForOp::create(b, loc, first, i32(numWarps), i32(senders), ValueRange(trueValue()));
+// Every senderWarps-th warp of the product from `first` on; whether more will come.
+Value Lowering::carryPosts(Value first, Value phase) {
+  auto loop = scf::ForOp::create(b, loc, first, i32(numWarps), i32(senderWarps), ValueRange(trueValue()));
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
   Value post = postOfWarp(loop.getInductionVar());
@@ -124,7 +159,7 @@ Value Lowering::carryPosts(Value first, unsigned senders, Value phase) {
   return loop.getResult(0);
 }
 
-void Lowering::lowerSenders(Value number, unsigned senders) {
+void Lowering::lowerSenders(Value number) {
   SmallVector<Type> types = {b.getI32Type(), b.getI1Type()};
   SmallVector<Location> locations(2, loc);
   auto loop = scf::WhileOp::create(b, loc, types, ValueRange{i32(0), trueValue()});
@@ -132,7 +167,7 @@ void Lowering::lowerSenders(Value number, unsigned senders) {
   scf::ConditionOp::create(b, loc, before->getArgument(1), before->getArguments());
   Block *after = b.createBlock(&loop.getAfter(), {}, types, locations);
   Value phase = after->getArgument(0);
-  Value more = carryPosts(number, senders, phase);
+  Value more = carryPosts(number, phase);
   scf::YieldOp::create(b, loc, ValueRange{arith::XOrIOp::create(b, loc, phase, i32(1)).getResult(), more});
   b.setInsertionPointAfter(loop);
 }

@@ -32,6 +32,9 @@ struct SharedTile {
   Elements list = {}; ///< null: not read yet
 };
 
+/// Registers are given and taken by groups of four warps: one brings operands, the others may send.
+constexpr unsigned producerWarps = 4, senderWarps = producerWarps - 1;
+
 class Lowering {
 public:
   Lowering(func::FuncOp kernel, const Machine &machine, unsigned numWarps, bool timeline);
@@ -238,8 +241,10 @@ private:
   void post(ArrayRef<std::pair<int64_t, Value>> fields);
   void postRows(const StagedRows &staged);
   void endPosts();
-  void lowerSenders(Value number, unsigned senders);
-  Value carryPosts(Value first, unsigned senders, Value phase);
+  Value now(); ///< i32, nanoseconds
+  Value pauseOfRows(int64_t rows);
+  void lowerSenders(Value number);
+  Value carryPosts(Value first, Value phase);
   void carryRow(Value post, Value row);
 
   //===-- Ranks, checks, prints (LowerDevice.cpp, LowerDebug.cpp) ---------------------------------------------------===//
@@ -328,7 +333,7 @@ private:
   SmallVector<Ring> rings;
   int64_t stageOffset = 0;   ///< where results are staged in shared memory
   int64_t postOffset = 0, postStride = 0; ///< of the warps' post boxes; no stride: there are none
-  Value postPhase; ///< address of a variable; null where nothing is posted
+  Value postPhase, postTime; ///< addresses of variables; null where nothing is posted
   bool storesCopy = false;   ///< copies of results may be under way
   unsigned meetingThreads = 0; ///< at barriers; 0: all of the block
   unsigned extraWarps = 0;

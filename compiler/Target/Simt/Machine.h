@@ -79,6 +79,8 @@ public:
   virtual mlir::Value clock(mlir::OpBuilder &b, mlir::Location loc) const = 0;
   /// Lets others run for a fraction of a microsecond.
   virtual void pause(mlir::OpBuilder &b, mlir::Location loc) const = 0;
+  /// Of about so many nanoseconds (i32), for one that polls rarely.
+  virtual void pauseFor(mlir::OpBuilder &b, mlir::Location loc, mlir::Value time) const = 0;
   /// Ends this thread.
   virtual void exit(mlir::OpBuilder &b, mlir::Location loc) const = 0;
   /// C's printf; `format` and the values follow its promotions.

@@ -29,7 +29,7 @@ struct RowStage {
   int64_t pitch(int64_t staged) const { return (staged + 8) * elementBytes; }
   int64_t bytesOfRows(int64_t staged) const { return pitch(staged) * rowsOfWarp(); }
   /// Of a warp's post box (LowerSenders.cpp), before the destinations of its rows, and with them.
-  static constexpr int64_t postBytes = 32;
+  static constexpr int64_t postBytes = 40;
   int64_t bytesOfPost() const { return postBytes + 8 * rowsOfWarp(); }
 
   //===-- Boxes of 16 rows and 128 bytes of columns, swizzled (store_tile) -------------------------===//
