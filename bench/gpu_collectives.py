@@ -25,9 +25,10 @@ from gpu_overlap import agreed, measure
 
 import tilery as ty
 
-FORMS = {"all_reduce": ["flagged", "one_shot", "two_shot", "copies"],
-         "all_gather": ["flagged", "push", "copies"], "reduce_scatter": ["push", "pull", "copies", "flagged"],
-         "all_to_all": ["push", "pull", "copies", "flagged"]}
+FORMS = {"all_reduce": ["flagged", "one_shot", "two_shot", "copies", "direct"],
+         "all_gather": ["flagged", "push", "copies", "direct", "direct_copies"],
+         "reduce_scatter": ["push", "pull", "copies", "flagged", "direct"],
+         "all_to_all": ["push", "pull", "copies", "flagged", "direct", "direct_copies"]}
 
 
 class Case:

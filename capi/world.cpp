@@ -4,6 +4,7 @@
 #include "capi/world.h"
 #include "runtime/launch/device_failures.h"
 
+#include "capi/device.h"
 #include "capi/error.h"
 #include "runtime/world/idle_wait.h"
 
@@ -117,6 +118,30 @@ tilery_status tilery_world_barrier(tilery_world *world, double timeout_s) {
 tilery_status tilery_world_all_gather_bytes(tilery_world *world, const void *sent, void *received,
                                             size_t bytes) {
   return guarded([&] { use(world)->allGather(sent, received, bytes); });
+}
+
+tilery_status tilery_place_of(tilery_world *world, const void *pointer, size_t bytes,
+                              tilery_place *place) {
+  return guarded([&] {
+    capi::WorldUse used = use(world);
+    require(place, "the result") = used->share->peers.placeOf(*used.get(), pointer, bytes);
+  });
+}
+
+tilery_status tilery_places_open(tilery_world *world, tilery_place *places, int32_t count,
+                                 void **addresses) {
+  return guarded([&] {
+    capi::WorldUse used = use(world);
+    auto [driver, device] = used->device();
+    void *stream = capi::threadStream() ? capi::threadStream() : used->deviceStream();
+    bool recording = driver && driver->recordingOf(device, stream) != 0;
+    std::span<tilery_place> all(places, size_t(count) * size_t(used->size()));
+    used->share->peers.open(*used.get(), all, addresses, recording);
+  });
+}
+
+const char *tilery_place_problem(const tilery_place *place) {
+  return place->kind == TILERY_PLACE_NONE ? rt::problemText(place->problem) : "";
 }
 
 tilery_status tilery_team_create(tilery_world *world, const int32_t *ranks, int32_t num_ranks,

@@ -18,12 +18,23 @@ std::vector<std::pair<std::string, std::string>> collectiveOptions(bool byCopies
   return options;
 }
 
-std::string chooseCollectiveForm(Call &call, const std::vector<std::string> &forms,
-                                 const char *onHost, int64_t bytes, int64_t size) {
+static bool isDirect(const std::string &form) { return form.starts_with("direct"); }
+
+FormChoice chooseCollectiveForm(Call &call, const std::vector<std::string> &forms, const char *onHost,
+                                int64_t bytes, int64_t size) {
+  constexpr int64_t direct = 1 << 20; // on the host, where a meeting of ranks costs more than a copy of less
   int ranks = call.world().size();
-  return chooseForm(call, forms, onHost, [&](const Calibration &figures, const std::string &form) {
-    return collectiveMicroseconds(figures, call.op, form, ranks, bytes, size);
-  });
+  auto best = [&](bool peersBuffers) {
+    const char *rule = peersBuffers && bytes >= direct ? "direct" : onHost;
+    return chooseForm(call, forms, rule, [&](const Calibration &figures, const std::string &form) {
+      return isDirect(form) && !peersBuffers
+                 ? Never
+                 : collectiveMicroseconds(figures, call.op, form, ranks, bytes, size);
+    });
+  };
+  std::string form = best(true);
+  bool automatic = call.options.choice("form", forms) == 0;
+  return {form, automatic && isDirect(form) ? best(false) : ""};
 }
 
 namespace {
@@ -50,39 +61,78 @@ static Sharing chooseSharing(Call &call, int64_t wanted, int64_t resident, bool 
           blockFor(ceilDiv(each * size, flagged ? ofWarp / 4 : ofWarp), 1, 8)};
 }
 
+// Straight to and from peers, whose memory is far: more under way.
+static Sharing chooseDirectSharing(Call &call, int64_t wanted, int64_t resident, int64_t n,
+                                   int64_t size) {
+  constexpr int64_t most = 64, warps = 16;
+  int64_t atOnce = (call.world().size() <= 4 ? 32 : 16) << 10; // of each rank, where they are added
+  if (!hasWarps(call.device()))
+    return {std::max<int64_t>(wanted, 1), blockFor(n, 16, 1024), 0};
+  int64_t fit = std::min<int64_t>(int64_t(std::bit_floor(uint64_t(resident))), most);
+  int64_t instances = wanted ? wanted : blockFor(ceilDiv(n * size, atOnce), 1, fit);
+  return {instances, blockFor(ceilDiv(n, instances), 64, atOnce / size), warps};
+}
+
+static PeerBuffers buffersOf(const Call &call, const std::string &form, const std::vector<size_t> &tensors) {
+  std::vector<PeerBuffers::Buffer> list;
+  if (isDirect(form))
+    for (size_t at : tensors)
+      list.push_back({call.name(at), memory(call.tensor(at))});
+  return PeerBuffers(std::move(list));
+}
+
 static int64_t roundedUp(int64_t n) { return ceilDiv(std::max<int64_t>(n, 1), 64) * 64; }
 
-Collective::Collective(Call &call, const std::string &form, int64_t n, int64_t total, int32_t dtype,
-                       int64_t root)
-    : call(call), form(form), dtype(static_cast<tilery_dtype>(dtype)) {
-  bool byCopies = form == "copies", flagged = form == "flagged";
+Agreed agreeOn(Call &call, const FormChoice &choice, const std::vector<size_t> &tensors, int64_t total,
+               int32_t dtype, int64_t root) {
+  Agreed agreed = {.form = choice.form,
+                   .instances = call.options.natural("instances", 0),
+                   .chunks = call.options.has("chunks") ? call.options.natural("chunks", 0) : 0,
+                   .resident = call.residentShare(),
+                   .buffers = buffersOf(call, choice.form, tensors)};
+  std::vector<int64_t> least =
+      call.agree({{"the number of elements", total},
+                  {"the element type", dtype},
+                  {"option 'instances'", agreed.instances},
+                  {"option 'chunks'", agreed.chunks},
+                  {"option 'form'", textNumber(choice.form + choice.otherwise)},
+                  {"option 'root'", root}},
+                 {agreed.resident}, &agreed.buffers);
+  agreed.resident = least[0];
+  const std::string &problem = agreed.buffers.problem();
+  if (!problem.empty() && choice.otherwise.empty())
+    call.fail("form '" + choice.form + "' uses the ranks' own buffers, but " + problem +
+              "; leave 'form' at auto");
+  if (!problem.empty())
+    agreed.form = choice.otherwise;
+  return agreed;
+}
+
+Collective::Collective(Call &call, const Agreed &agreed, int64_t n, int32_t dtype)
+    : call(call), form(agreed.form), dtype(static_cast<tilery_dtype>(dtype)), buffers(agreed.buffers) {
   int64_t size = tilery_dtype_size(this->dtype);
+  bool byCopies = form == "copies", flagged = form == "flagged";
   if (flagged && size != 2 && size != 4)
     call.fail(std::string("form 'flagged' takes elements of 2 or 4 bytes, not ") +
               dtypeName(dtype) + "; leave 'form' at auto");
   if (byCopies)
-    chunks = call.options.natural("chunks", chooseChunks(n * size));
-  int64_t wanted = call.options.natural("instances", 0);
-  std::vector<int64_t> least = call.agree({{"the number of elements", total},
-                                           {"the element type", dtype},
-                                           {"option 'instances'", wanted},
-                                           {"option 'chunks'", chunks},
-                                           {"option 'form'", textNumber(form)},
-                                           {"option 'root'", root}},
-                                          {call.residentShare()});
-  Sharing sharing = chooseSharing(call, wanted, least[0], flagged, n, size);
+    chunks = agreed.chunks ? agreed.chunks : chooseChunks(n * size);
+  int64_t wanted = agreed.instances, resident = agreed.resident;
+  Sharing sharing = direct() ? chooseDirectSharing(call, wanted, resident, n, size)
+                             : chooseSharing(call, wanted, resident, flagged, n, size);
   instances = sharing.instances;
   block = sharing.block;
+  tail = std::min<int64_t>(block, 1024);
   options = launchOptions(call.device(), sharing.warps);
   chunk = roundedUp(ceilDiv(n, chunks)); // parts begin where wide accesses may
   key = call.op + "_" + form + " x" + std::to_string(instances);
   // With flags: a word of 8 bytes for 4.
-  int64_t bytes = call.world().size() * roundedUp(n) * size * (flagged ? 2 : 1);
+  int64_t bytes = direct() ? 0 : call.world().size() * roundedUp(n) * size * (flagged ? 2 : 1);
   ws = &workspace(call.world(), {.key = key,
                                  .instances = instances,
                                  .slots = byCopies ? chunks : instances,
                                  .stageBytes = bytes,
-                                 .buffers = byCopies ? 1 : 2,
+                                 .buffers = byCopies || direct() ? 1 : 2,
                                  .resultBytes = form == "two_shot" ? bytes : 0});
   capacity = ws->stageCapacity(flagged ? TILERY_INT64 : this->dtype) / call.world().size();
   copies.emplace(call, *ws);
@@ -95,6 +145,40 @@ void Collective::send(int peer, const void *source, int64_t count) {
     copies->add(peer, static_cast<const char *>(source) + begin * size,
                 (rank * capacity + begin) * size, (end - begin) * size, rank * chunks + i);
   }
+}
+
+// Kernels take addresses in groups of 8; behind the last one the ranks meet.
+void Collective::openDirect() {
+  constexpr int64_t atOnce = 8;
+  World &world = call.world();
+  int64_t total = int64_t(buffers.count()) * world.size();
+  auto at = [&](int64_t i) {
+    i = std::min(i, total - 1);
+    return int64_t(reinterpret_cast<intptr_t>(buffers.at(int(i % world.size()), size_t(i / world.size()))));
+  };
+  Launch how{.options = launchOptions(call.device(), 1)};
+  for (int64_t i = 0; i < total; i += atOnce) {
+    auto launch = [&](const char *name, const auto &...before) {
+      peersKernel(name).launch(world, how, before..., ws->peers, i, at(i), at(i + 1), at(i + 2),
+                               at(i + 3), at(i + 4), at(i + 5), at(i + 6), at(i + 7));
+    };
+    if (i + atOnce < total)
+      launch("note_peers");
+    else
+      launch("open_direct", ws->entered, ws->epochs);
+  }
+}
+
+void Collective::sendDirect(int peer, const void *source, int64_t count, int64_t first) {
+  int64_t size = tilery_dtype_size(dtype);
+  copies->addDirect(peer, source, buffers.at(peer, 0) + first * size, count * size, call.world().rank());
+}
+
+void Collective::takeOwn(const Memory &own, const Memory &target, int64_t n, int64_t first,
+                         int64_t senders) {
+  guarded([&] { copies->open(); });
+  launchKernel(peersKernel("take_own"), copies->list(), own, target, ws->ready, ws->epochs, n, first,
+               senders, block, tail);
 }
 
 void Collective::collect(const Memory &own, const Memory &out, int64_t n, int64_t total) {

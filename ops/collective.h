@@ -15,22 +15,52 @@
 
 namespace tilery::ops {
 
+/// Who moves the data.
+struct FormChoice {
+  std::string form;
+  /// Taken instead where the form needs buffers that the ranks cannot use of each other; "": it is an
+  /// error then.
+  std::string otherwise;
+};
 /// Option 'form', one of `forms`, or the one that takes the least for messages of `bytes`
 /// (collectiveMicroseconds), in elements of `size` bytes.
-std::string chooseCollectiveForm(Call &call, const std::vector<std::string> &forms,
-                                 const char *onHost, int64_t bytes, int64_t size);
+FormChoice chooseCollectiveForm(Call &call, const std::vector<std::string> &forms, const char *onHost,
+                                int64_t bytes, int64_t size);
+
+/// What all ranks have agreed on.
+struct Agreed {
+  std::string form;
+  int64_t instances; ///< wanted, 0: any number
+  int64_t chunks;    ///< the same
+  int64_t resident;  ///< instances that all ranks can have
+  /// Of a direct form: tensors that the others use.
+  PeerBuffers buffers;
+};
+/// Collective. `tensors` are those that direct forms use of other ranks.
+Agreed agreeOn(Call &call, const FormChoice &choice, const std::vector<size_t> &tensors, int64_t total,
+               int32_t dtype, int64_t root = 0);
 
 /// One collective of at most `n` elements from one rank to another.
 class Collective {
 public:
-  Collective(Call &call, const std::string &form, int64_t n, int64_t total, int32_t dtype,
-             int64_t root = 0);
+  Collective(Call &call, const Agreed &agreed, int64_t n, int32_t dtype);
 
   /// Launches ops/<op>/<op>_<form>; a failure makes the workspace unusable.
   template <typename... Args> void launch(const Args &...args) {
     launchKernel(kernel(call.op, call.op + "_" + form), {}, args...);
   }
 
+  bool direct() const { return form.starts_with("direct"); }
+  /// The same for form direct, after all have met: the kernel finds the peers' buffers in ws->peers.
+  template <typename... Args> void launchDirect(const Args &...args) {
+    guarded([&] { openDirect(); });
+    launch(args..., buffers.alignment(), block, tail);
+  }
+  /// Of form direct_copies: `count` elements at `source` go to element `first` of the peer's buffer.
+  void sendDirect(int peer, const void *source, int64_t count, int64_t first);
+  /// Starts them beside the kernel that copies `own` to `target`, and waits for those of `senders` ranks
+  /// from `first` on.
+  void takeOwn(const Memory &own, const Memory &target, int64_t n, int64_t first, int64_t senders);
   /// Of form copies: `count` elements at `source` go to this rank's part of staging on `peer`.
   void send(int peer, const void *source, int64_t count);
   /// Starts them beside the kernel that puts what arrives here, and `own`, into `out`: parts of `n`
@@ -43,8 +73,10 @@ public:
   const std::string form;
   const tilery_dtype dtype;
   int64_t instances, block;
+  int64_t tail = 0; ///< of a direct form: the block behind whole ones
   Workspace *ws;
   int64_t capacity; ///< elements of one rank's part of a staging buffer
+  const PeerBuffers buffers;
   int64_t chunk = 0, chunks = 1;
 
 private:
@@ -62,6 +94,8 @@ private:
       throw;
     }
   }
+
+  void openDirect();
 
   std::string key;
   const tilery_options *options = nullptr;

@@ -18,7 +18,17 @@ template <typename T> static T *at(const Memory &memory, int64_t bytes) {
 }
 
 void Copies::add(int peer, const void *source, int64_t offset, int64_t bytes, int64_t slot) {
-  transfers.push_back({at<void>(ws.stage(TILERY_INT8), offset), source, size_t(bytes), peer,
+  add(peer, source, at<void>(ws.stage(TILERY_INT8), offset), bytes, slot, false);
+}
+
+void Copies::addDirect(int peer, const void *source, void *destination, int64_t bytes,
+                       int64_t slot) {
+  add(peer, source, destination, bytes, slot, true);
+}
+
+void Copies::add(int peer, const void *source, void *destination, int64_t bytes, int64_t slot,
+                 bool opened) {
+  transfers.push_back({destination, source, size_t(bytes), peer, opened,
                        at<uint64_t>(ws.ready, slot * 8), at<uint64_t>(ws.epochs, 0)});
 }
 

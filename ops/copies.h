@@ -22,11 +22,14 @@ public:
   /// `bytes` at `source` to `offset` bytes behind the begin of staging on `peer`, where then
   /// ready[slot] is the epoch.
   void add(int peer, const void *source, int64_t offset, int64_t bytes, int64_t slot);
+  /// The same to a buffer of the peer's, by the address that PeerBuffers has.
+  void addDirect(int peer, const void *source, void *destination, int64_t bytes, int64_t slot);
   /// Begins the call: no rank reads any more what the call before has brought.
   void open();
   std::span<const tilery_transfer> list() const { return transfers; }
 
 private:
+  void add(int peer, const void *source, void *destination, int64_t bytes, int64_t slot, bool opened);
   Call &call;
   const Workspace &ws;
   std::vector<tilery_transfer> transfers;

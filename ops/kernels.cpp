@@ -32,5 +32,6 @@ Kernel &kernel(const std::string &op, const std::string &name) {
 }
 
 Kernel &sharedKernel(const std::string &name) { return kernelIn("ops/parts.py", name); }
+Kernel &peersKernel(const std::string &name) { return kernelIn("ops/peers.py", name); }
 
 } // namespace tilery::ops

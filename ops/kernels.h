@@ -18,5 +18,7 @@ extern const int kernelFileCount;
 Kernel &kernel(const std::string &op, const std::string &name);
 /// Function `name` of ops/parts.py.
 Kernel &sharedKernel(const std::string &name);
+/// Function `name` of ops/peers.py.
+Kernel &peersKernel(const std::string &name);
 
 } // namespace tilery::ops

@@ -71,14 +71,31 @@ int64_t textNumber(const std::string &text) {
   return int64_t(std::hash<std::string>{}(text) >> 32);
 }
 
-std::vector<int64_t> Call::agree(const AgreedValues &values, std::vector<int64_t> own) {
-  std::array<int64_t, 24> mine{};
+namespace {
+/// What a rank brings into an agreement.
+struct Brought {
+  std::array<int64_t, 24> values = {};
+  std::array<tilery_place, PeerBuffers::Most> places = {};
+};
+} // namespace
+
+std::vector<int64_t> Call::agree(const AgreedValues &values, std::vector<int64_t> own,
+                                 PeerBuffers *buffers) {
+  Brought brought;
+  if (buffers)
+    brought.places = buffers->places(world());
+  std::array<int64_t, 24> &mine = brought.values;
   mine[0] = textNumber(op);
   for (size_t i = 0; i < values.size(); ++i)
     mine[i + 1] = values[i].second;
   size_t ownAt = mine.size() - own.size(); // from the end, where other operators have none
   std::copy(own.begin(), own.end(), mine.begin() + ptrdiff_t(ownAt));
-  auto all = world().allGather(mine);
+  std::vector<std::array<int64_t, 24>> all;
+  std::vector<tilery_place> places;
+  for (const Brought &each : world().allGather(brought)) {
+    all.push_back(each.values);
+    places.insert(places.end(), each.places.begin(), each.places.begin() + (buffers ? buffers->count() : 0));
+  }
   for (size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank][0] != mine[0])
       fail("rank " + std::to_string(rank) + " calls another operator at this point");
@@ -90,6 +107,8 @@ std::vector<int64_t> Call::agree(const AgreedValues &values, std::vector<int64_t
     for (size_t i = 0; i < own.size(); ++i)
       own[i] = std::min(own[i], all[rank][ownAt + i]);
   }
+  if (buffers && buffers->count() > 0)
+    buffers->open(world(), std::move(places));
   return own;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "ops/options.h"
+#include "ops/peer_buffers.h"
 #include "tilery/tilery.hpp"
 
 #include <algorithm>
@@ -50,8 +51,10 @@ public:
   void needSameType(size_t first, size_t second) const;
   void needType(size_t at, std::initializer_list<tilery_dtype> allowed) const;
   /// Collective: all ranks bring the same values, else every rank gets an error that lists the
-  /// differing ones. Of `own`, which may differ, all get the least that a rank has of each.
-  std::vector<int64_t> agree(const AgreedValues &values, std::vector<int64_t> own = {});
+  /// differing ones. Of `own`, which may differ, all get the least that a rank has of each. All see
+  /// alike whether the ranks' `buffers` can be used by all, and find their addresses in it.
+  std::vector<int64_t> agree(const AgreedValues &values, std::vector<int64_t> own = {},
+                             PeerBuffers *buffers = nullptr);
   /// Program instances that wait for each other and are resident in this rank's share of its device,
   /// one on each processor.
   int64_t residentShare();

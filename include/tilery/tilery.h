@@ -190,6 +190,36 @@ TILERY_API tilery_status tilery_put(tilery_world *world, void *destination, cons
 TILERY_API tilery_status tilery_get(tilery_world *world, void *destination, const void *source,
                                     size_t bytes, int32_t rank);
 
+/* ---- Memory of peers -----------------------------------------------------------
+ * Buffers that need not be symmetric, used by other ranks where they are. Each rank describes its own
+ * (tilery_place_of), the ranks exchange the descriptions, along with what else they agree on, and turn
+ * them into addresses (tilery_places_open). Ranks of one process use each other's memory, on a device
+ * where its driver lets them; those of several processes the symmetric heap and most memory of devices. */
+typedef enum tilery_place_kind {
+  TILERY_PLACE_NONE = 0,    /* the others cannot get at it */
+  TILERY_PLACE_HEAP = 1,    /* in the symmetric heap */
+  TILERY_PLACE_PROCESS = 2, /* the address is the same everywhere */
+  TILERY_PLACE_SHARED = 3,  /* the others have mapped it */
+  TILERY_PLACE_NEW = 4      /* some of the others have not */
+} tilery_place_kind;
+typedef struct tilery_place {
+  int32_t kind;    /* tilery_place_kind */
+  int32_t problem; /* of TILERY_PLACE_NONE: for tilery_place_problem */
+  uint64_t number; /* these two mean something to the runtime only */
+  uint64_t offset;
+} tilery_place;
+/* Of `bytes` at `pointer`, on this rank. Costs about a microsecond once the memory is known. */
+TILERY_API tilery_status tilery_place_of(tilery_world *world, const void *pointer, size_t bytes,
+                                         tilery_place *place);
+/* All ranks bring the same list: of each, in their order, `count` places. Gives this rank's address of
+ * each, null for TILERY_PLACE_NONE. Collective when a place is TILERY_PLACE_NEW, which all ranks find in
+ * the list alike; it is then none of the list any more. Addresses are good until the memory is freed by the
+ * rank that has it, or the world finalized; those in a recorded launch too. */
+TILERY_API tilery_status tilery_places_open(tilery_world *world, tilery_place *places,
+                                            int32_t count, void **addresses);
+/* Why it is TILERY_PLACE_NONE: "is memory of the host, which ..."; "" of others. */
+TILERY_API const char *tilery_place_problem(const tilery_place *place);
+
 /* ---- Devices ------------------------------------------------------------------
  * Numbers: 0 is the host's processor, 1 and up are the accelerators found. */
 typedef struct tilery_device_properties {
@@ -320,8 +350,8 @@ typedef struct tilery_options tilery_options;
 TILERY_API tilery_status tilery_options_intern(const char *options_json,
                                                const tilery_options **options);
 
-/* A copy that a launch starts beside its grid: `bytes` at `source` go to `destination`, this rank's
- * address of a symmetric object, on `rank`; after them, and also when bytes is 0, the 8 bytes at
+/* A copy that a launch starts beside its grid: `bytes` at `source` go to `destination` on `rank`, this
+ * rank's address of a symmetric object, or with `opened` the address that tilery_places_open gave; after them, and also when bytes is 0, the 8 bytes at
  * `value` go to `signal` there. Both are read when the copy runs, so that a recorded launch that is
  * replayed sends what the launches before it have left in them. signal may be null. */
 typedef struct tilery_transfer {
@@ -329,7 +359,8 @@ typedef struct tilery_transfer {
   const void *source;
   size_t bytes;
   int32_t rank;
-  uint64_t *signal;      /* this rank's address */
+  int32_t opened;        /* 1: `destination` is an address of the peer's memory */
+  uint64_t *signal;      /* this rank's address of a symmetric object */
   const uint64_t *value; /* as `source`, memory of the device that the kernel runs on */
 } tilery_transfer;
 

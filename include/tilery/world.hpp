@@ -153,6 +153,19 @@ public:
     check(tilery_world_all_gather_bytes(handle_, &value, all.data(), sizeof(T)));
     return all;
   }
+  /// What this rank tells the others of a buffer that they are to use where it is.
+  tilery_place placeOf(const void *data, size_t bytes) {
+    tilery_place place = {};
+    check(tilery_place_of(handle_, data, bytes, &place));
+    return place;
+  }
+  /// This rank's addresses of all ranks' places, `count` of each; null where there is none. Collective
+  /// when one of them is new.
+  std::vector<void *> open(std::vector<tilery_place> &places, int count) {
+    std::vector<void *> addresses(places.size());
+    check(tilery_places_open(handle_, places.data(), count, addresses.data()));
+    return addresses;
+  }
   void notify(signal *target, int rank, uint64_t value, tilery_signal_op op = TILERY_SIGNAL_SET) {
     check(tilery_signal_notify(handle_, &target->word, rank, value, op));
   }

@@ -5,6 +5,18 @@
 
 namespace tilery::ops {
 
+// Straight to the peers' `out`.
+static void runDirect(Collective &c, int64_t n, int64_t total) {
+  const tilery_tensor &x = c.call.tensor(0), &out = c.call.tensor(1);
+  World &world = c.call.world();
+  if (c.form == "direct")
+    return c.launchDirect(memory(x), memory(out), c.ws->peers, c.ws->ready, c.ws->epochs, n, total);
+  int64_t first = world.rank() * n;
+  for (int step = 1; step < world.size(); ++step)
+    c.sendDirect((world.rank() + step) % world.size(), x.data, elements(x), first);
+  c.takeOwn(memory(x), part(out, std::min(first, total), elements(x)), elements(x), 0, world.size());
+}
+
 static void run(Call &call) {
   const tilery_tensor &x = call.tensor(0), &out = call.tensor(1);
   call.needSameType(0, 1);
@@ -23,9 +35,11 @@ static void run(Call &call) {
   if (elements(out) == 0)
     return;
   int64_t n = rows * row, size = tilery_dtype_size(static_cast<tilery_dtype>(x.dtype));
-  std::string form = chooseCollectiveForm(call, {"auto", "push", "pull", "copies", "flagged"}, "push",
-                                          n * size, size);
-  Collective c(call, form, n, elements(out), x.dtype);
+  FormChoice choice = chooseCollectiveForm(
+      call, {"auto", "push", "pull", "copies", "flagged", "direct", "direct_copies"}, "push", n * size, size);
+  Collective c(call, agreeOn(call, choice, {1}, elements(out), x.dtype), n, x.dtype);
+  if (c.direct())
+    return runDirect(c, n, elements(out));
   if (c.form == "copies") {
     for (int step = 1; step < world.size(); ++step)
       c.send((world.rank() + step) % world.size(), x.data, elements(x));

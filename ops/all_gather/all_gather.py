@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Tilery authors
 # SPDX-License-Identifier: Apache-2.0
-"""All-gather: every rank's shard to every rank, by pushing or by pulling.
+"""All-gather: every rank's shard to every rank, by pushing or by pulling, or straight to its place.
 
 Every launch advances an epoch that each instance keeps in device memory, so that calls follow
 each other without a reset by the host. Staging is double buffered: a peer's slot is written in
@@ -13,6 +13,7 @@ import tilery.language.device as dl
 
 from ..flagged import flag_of, send_words_to_all, unpack_words, words_of
 from ..parts import copy, enter, part_of, share_of
+from ..peers import buffer_of, leave, move_shared
 
 
 @ty.jit
@@ -99,3 +100,18 @@ def all_gather_pull(x, out, stage, entered, ready, epochs, n, total, capacity,
         dl.wait(ready + owner * parts + pid, waitValue=epoch, cmp="ge")
         dl.get(out + owner.to(tl.int64) * n + start, slot + start, part_of(length, part), owner)
     tl.store(epochs + pid, epoch)
+
+
+@ty.jit
+def all_gather_direct(x, out, peers, ready, epochs, n, total, ALIGN: tl.constexpr,
+                      BLOCK: tl.constexpr, TAIL: tl.constexpr):
+    """Like all_gather_push, but each shard goes straight to its place in all ranks' out, whose addresses
+    are peers[rank] (ops/peers.py). ready: [ranks, instances] signals; epochs: int64 [1]."""
+    rank = dl.rank()
+    world = dl.num_ranks()
+    first = rank.to(tl.int64) * n
+    own = tl.maximum(tl.minimum(n, total - first), 0)
+    for step in range(0, world):
+        target = buffer_of(out, peers, (rank + 1 + step) % world, ALIGN)
+        move_shared(target + first, x, own, BLOCK, TAIL)
+    leave(ready, tl.load(epochs))

@@ -14,7 +14,7 @@ static const char *formOnHost(int64_t bytes) {
 
 // Every rank adds up its share and copies the sums to the others. What is sent is not written in
 // the same exchange, so that `out` may be `x`.
-static void byCopies(Call &call, int64_t n) {
+static void byCopies(Call &call, const Agreed &agreed, int64_t n) {
   const tilery_tensor &x = call.tensor(0), &out = call.tensor(1);
   World &world = call.world();
   int ranks = world.size(), rank = world.rank();
@@ -27,7 +27,7 @@ static void byCopies(Call &call, int64_t n) {
     c.send(peer, share.data, share.bytes / size);
   };
   Memory own = shareOf(out, rank);
-  Collective sums(call, "copies", shard, n, x.dtype), all(call, "copies", shard, n, x.dtype);
+  Collective sums(call, agreed, shard, x.dtype), all(call, agreed, shard, x.dtype);
   for (int step = 1; step < ranks; ++step) {
     int peer = (rank + step) % ranks;
     send(sums, peer, shareOf(x, peer));
@@ -47,19 +47,24 @@ static void run(Call &call) {
     call.needDim(1, dim, x.shape[dim], "as in 'x'");
   auto dtype = static_cast<tilery_dtype>(x.dtype);
   int64_t n = elements(x), size = tilery_dtype_size(dtype);
-  std::string form =
-      chooseCollectiveForm(call, {"auto", "one_shot", "two_shot", "copies", "flagged"},
+  FormChoice choice =
+      chooseCollectiveForm(call, {"auto", "one_shot", "two_shot", "copies", "flagged", "direct"},
                            formOnHost(n * size), n * size, size);
   if (n == 0)
     return;
-  if (form == "copies")
-    return byCopies(call, n);
-  Collective c(call, form, form == "two_shot" ? ceilDiv(n, call.world().size()) : n, n, x.dtype);
+  Agreed agreed = agreeOn(call, choice, {0, 1}, n, x.dtype);
+  if (agreed.form == "copies")
+    return byCopies(call, agreed, n);
+  bool shards = agreed.form == "two_shot" || agreed.form == "direct";
+  Collective c(call, agreed, shards ? ceilDiv(n, call.world().size()) : n, x.dtype);
   const Workspace &ws = *c.ws;
-  if (form == "flagged")
+  if (c.form == "direct")
+    c.launchDirect(memory(x), memory(out), ws.peers, ws.ready, ws.epochs, n, accumulator(dtype),
+                   call.world().size());
+  else if (c.form == "flagged")
     c.launch(memory(x), memory(out), ws.stage(TILERY_INT64), ws.epochs, n, c.capacity, size,
              accumulator(dtype), c.block);
-  else if (form == "one_shot")
+  else if (c.form == "one_shot")
     c.launch(memory(x), memory(out), ws.stage(dtype), ws.entered, ws.ready, ws.epochs, n,
              c.capacity, accumulator(dtype), c.block);
   else

@@ -15,6 +15,7 @@ import tilery.language.device as dl
 
 from ..flagged import add_words, flag_of, send_words_to_all
 from ..parts import copy, enter, part_of, share_of
+from ..peers import add_shared, leave
 
 
 @ty.jit
@@ -122,3 +123,16 @@ def all_reduce_two_shot(x, out, stage, gathered, entered, ready, done, epochs, n
         copy(out + begin + start, result + owner.to(tl.int64) * capacity + start,
              part_of(tl.minimum(shard, n - begin), part), BLOCK)
     tl.store(epochs + pid, epoch)
+
+
+@ty.jit
+def all_reduce_direct(x, out, peers, ready, epochs, n, ACC: tl.constexpr, RANKS: tl.constexpr,
+                      ALIGN: tl.constexpr, BLOCK: tl.constexpr, TAIL: tl.constexpr):
+    """Like all_reduce_two_shot, but each rank loads its shard from all ranks' x and stores the sums into all
+    ranks' out, whose addresses are peers[rank] and peers[ranks + rank] (ops/peers.py). Nobody else touches
+    its shard of either, so that out may be x. ready: [ranks, instances] signals; epochs: int64 [1]."""
+    shard = tl.cdiv(tl.cdiv(n, RANKS), 64).to(tl.int64) * 64  # begins where wide accesses may
+    first = dl.rank() * shard
+    own = tl.maximum(tl.minimum(shard, n - first), 0)
+    add_shared(x, out, peers, first, own, RANKS, RANKS, ACC, ALIGN, BLOCK, TAIL)
+    leave(ready, tl.load(epochs))

@@ -13,6 +13,7 @@ import tilery.language.device as dl
 
 from ..flagged import flag_of, send_blocks, unpack_words
 from ..parts import copy, enter, part_of, share_of
+from ..peers import buffer_of, leave, move_shared
 
 
 @ty.jit
@@ -93,3 +94,17 @@ def all_to_all_pull(x, out, stage, entered, ready, epochs, n, capacity, BLOCK: t
         dl.get(out + source.to(tl.int64) * n + start,
                slot + rank.to(tl.int64) * capacity + start, own, source)
     tl.store(epochs + pid, epoch)
+
+
+@ty.jit
+def all_to_all_direct(x, out, peers, ready, epochs, n, ALIGN: tl.constexpr, BLOCK: tl.constexpr,
+                      TAIL: tl.constexpr):
+    """Like all_to_all_push, but blocks go straight to their places in all ranks' out, whose addresses are
+    peers[rank] (ops/peers.py). ready: [ranks, instances] signals; epochs: int64 [1]."""
+    rank = dl.rank()
+    world = dl.num_ranks()
+    for step in range(0, world):
+        peer = (rank + 1 + step) % world
+        move_shared(buffer_of(out, peers, peer, ALIGN) + rank.to(tl.int64) * n,
+                    x + peer.to(tl.int64) * n, n, BLOCK, TAIL)
+    leave(ready, tl.load(epochs))

@@ -5,6 +5,18 @@
 
 namespace tilery::ops {
 
+// Straight to the peers' `out`. On other ranks than the root, nothing of `x` is read.
+static void runDirect(Collective &c, int64_t n, int64_t root) {
+  const tilery_tensor &x = c.call.tensor(0), &out = c.call.tensor(1);
+  int rank = c.call.world().rank(), ranks = c.call.world().size();
+  if (c.form == "direct")
+    return c.launchDirect(memory(x), memory(out), c.ws->peers, c.ws->ready, c.ws->epochs, root, n);
+  bool sends = rank == root;
+  for (int step = 1; step < ranks && sends; ++step)
+    c.sendDirect((rank + step) % ranks, x.data, n, 0);
+  c.takeOwn(sends ? memory(x) : part(out, 0, 0), part(out, 0, sends ? n : 0), sends ? n : 0, root, 1);
+}
+
 static void run(Call &call) {
   const tilery_tensor &x = call.tensor(0), &out = call.tensor(1);
   call.needSameType(0, 1);
@@ -13,7 +25,8 @@ static void run(Call &call) {
   World &world = call.world();
   int64_t root = call.options.integer("root"), n = elements(out);
   int64_t size = tilery_dtype_size(static_cast<tilery_dtype>(out.dtype));
-  std::string form = chooseCollectiveForm(call, {"auto", "push", "pull"}, "push", n * size, size);
+  FormChoice choice = chooseCollectiveForm(call, {"auto", "push", "pull", "direct", "direct_copies"},
+                                           "push", n * size, size);
   if (root < 0 || root >= world.size())
     call.fail("option 'root' is " + std::to_string(root) + "; there are ranks 0 to " +
               std::to_string(world.size() - 1));
@@ -21,7 +34,9 @@ static void run(Call &call) {
     call.fail("'x' has shape " + shapeText(x) + " on the root and 'out' " + shapeText(out));
   if (n == 0)
     return;
-  Collective c(call, form, n, n, out.dtype, root);
+  Collective c(call, agreeOn(call, choice, {1}, n, out.dtype, root), n, out.dtype);
+  if (c.direct())
+    return runDirect(c, n, root);
   c.launch(memory(x), memory(out), c.ws->stage(c.dtype), c.ws->entered, c.ws->ready, c.ws->epochs,
            root, n, c.ws->stageCapacity(c.dtype), c.block);
 }

@@ -13,6 +13,7 @@ import tilery.language as tl
 import tilery.language.device as dl
 
 from ..parts import copy, enter, part_of, share_of
+from ..peers import buffer_of, leave, move_shared
 
 
 @ty.jit
@@ -66,3 +67,15 @@ def broadcast_pull(x, out, stage, entered, ready, epochs, root, n, capacity,
     dl.wait(ready + root * parts + pid, waitValue=epoch, cmp="ge")
     dl.get(out + start, slot + start, own, root)
     tl.store(epochs + pid, epoch)
+
+
+@ty.jit
+def broadcast_direct(x, out, peers, ready, epochs, root, n, ALIGN: tl.constexpr,
+                     BLOCK: tl.constexpr, TAIL: tl.constexpr):
+    """Like broadcast_push, but the root stores straight into all ranks' out, whose addresses are peers[rank]
+    (ops/peers.py). ready: [ranks, instances] signals; epochs: int64 [1]."""
+    world = dl.num_ranks()
+    if dl.rank() == root:
+        for step in range(0, world):
+            move_shared(buffer_of(out, peers, (root + 1 + step) % world, ALIGN), x, n, BLOCK, TAIL)
+    leave(ready, tl.load(epochs))

@@ -24,11 +24,12 @@ struct Forms {
 };
 
 // What is not here is chosen by nobody but the caller.
-const std::vector<Forms> collectives = {{"all_gather", {"flagged", "push", "copies"}},
-                                        {"reduce_scatter", {"flagged", "push", "pull", "copies"}},
-                                        {"all_reduce", {"flagged", "one_shot", "two_shot", "copies"}},
-                                        {"all_to_all", {"flagged", "push", "copies"}},
-                                        {"broadcast", {"push", "pull"}}};
+const std::vector<Forms> collectives = {
+    {"all_gather", {"flagged", "push", "copies", "direct", "direct_copies"}},
+    {"reduce_scatter", {"flagged", "push", "pull", "copies", "direct"}},
+    {"all_reduce", {"flagged", "one_shot", "two_shot", "copies", "direct"}},
+    {"all_to_all", {"flagged", "push", "copies", "direct", "direct_copies"}},
+    {"broadcast", {"push", "pull", "direct", "direct_copies"}}};
 const std::vector<Forms> products = {{"ag_gemm", {"instances", "copies"}},
                                      {"gemm_rs", {"overlapped"}},
                                      {"gemm_ar", {"one_shot", "two_shot"}}};

@@ -21,23 +21,26 @@ static void run(Call &call) {
   int64_t own = std::clamp<int64_t>(x.shape[0] - world.rank() * rows, 0, rows);
   call.needDim(1, 0, own, "this rank's part of the rows of 'x'");
   int64_t n = rows * row, size = tilery_dtype_size(static_cast<tilery_dtype>(x.dtype));
-  std::string form =
-      chooseCollectiveForm(call, {"auto", "push", "pull", "copies", "flagged"}, "push", n * size, size);
+  FormChoice choice = chooseCollectiveForm(
+      call, {"auto", "push", "pull", "copies", "flagged", "direct"}, "push", n * size, size);
   if (elements(x) == 0)
     return;
-  Collective c(call, form, n, elements(x), x.dtype);
+  Collective c(call, agreeOn(call, choice, {0}, elements(x), x.dtype), n, x.dtype);
+  if (c.form == "direct")
+    return c.launchDirect(memory(x), memory(out), c.ws->peers, c.ws->ready, c.ws->epochs, n, elements(x),
+                          accumulator(x.dtype), world.size());
   auto partOf = [&](int rank) {
     int64_t first = std::min(rank * n, elements(x));
     return part(x, first, std::min(n, elements(x) - first));
   };
-  if (form == "copies") {
+  if (c.form == "copies") {
     for (int step = 1; step < world.size(); ++step) {
       int peer = (world.rank() + step) % world.size();
       c.send(peer, partOf(peer).data, partOf(peer).bytes / size);
     }
     return c.addUp(partOf(world.rank()), memory(out), elements(out));
   }
-  if (form == "flagged")
+  if (c.form == "flagged")
     return c.launch(memory(x), memory(out), c.ws->stage(TILERY_INT64), c.ws->epochs, n, elements(x),
                     c.capacity, size, accumulator(x.dtype), c.block);
   int64_t capacity = c.form == "push" ? c.capacity : c.capacity * world.size();

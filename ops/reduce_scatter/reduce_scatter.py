@@ -15,6 +15,7 @@ import tilery.language.device as dl
 
 from ..flagged import add_words, flag_of, send_blocks, words_of
 from ..parts import copy, enter, part_of, share_of
+from ..peers import add_shared, leave
 
 
 @ty.jit
@@ -116,3 +117,15 @@ def reduce_scatter_pull(x, out, stage, entered, ready, epochs, n, total, capacit
             acc += tl.load(from_source + at, mask=at < own, other=0).to(ACC)
         tl.store(out + start + at, acc, mask=at < own)
     tl.store(epochs + pid, epoch)
+
+
+@ty.jit
+def reduce_scatter_direct(x, out, peers, ready, epochs, n, total, ACC: tl.constexpr,
+                          RANKS: tl.constexpr, ALIGN: tl.constexpr, BLOCK: tl.constexpr,
+                          TAIL: tl.constexpr):
+    """Like reduce_scatter_push, but each rank loads its shard from all ranks' x, whose addresses are
+    peers[rank] (ops/peers.py). ready: [ranks, instances] signals; epochs: int64 [1]."""
+    first = dl.rank().to(tl.int64) * n
+    own = tl.maximum(tl.minimum(n, total - first), 0)
+    add_shared(x, out, peers, first, own, 0, RANKS, ACC, ALIGN, BLOCK, TAIL)
+    leave(ready, tl.load(epochs))

@@ -24,6 +24,14 @@ struct DeviceProperties {
   int64_t sharedBytes = 0;
 };
 
+/// What a driver has handed out at once, to whomever in this process.
+struct Allocation {
+  void *begin = nullptr;
+  uint64_t bytes = 0;
+  /// Of no other allocation of this process, before or after, also at the same address.
+  uint64_t number = 0;
+};
+
 /// What a process passes on so that another one maps memory of its devices.
 struct ExportedMemory {
   uint32_t kind = 0; // the driver's

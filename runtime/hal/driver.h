@@ -13,6 +13,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -102,14 +103,17 @@ public:
   virtual void *allocateReachable(size_t bytes, int device);
   /// Why grids of `device` cannot use memory of the device `owner`, "" when they can.
   virtual std::string unreachable(int device, int owner) const;
-  /// Grids of another device of this process, too, may use what allocateReachable or allocateShared
-  /// returned, at the same address. A TargetError when they cannot.
+  /// The allocation that has the address, whoever made it; 0 bytes: none of this driver's devices.
+  virtual Allocation allocationAt(const void *) { return {}; }
+  /// Grids of another device of this process, too, may use the allocation that has the address, at the
+  /// same address. A TargetError when they cannot.
   virtual void reach(void *memory, int device);
-  /// The descriptor belongs to the caller.
+  /// Of an allocation, given by its begin; the descriptor belongs to the caller. A TargetError when
+  /// the driver does not share it with other processes.
   virtual ExportedMemory exportMemory(void *memory);
-  /// Maps another process's memory for grids of `device`, until `release`; the descriptor stays the
-  /// caller's. A TargetError when they cannot reach it.
-  virtual void *importMemory(const ExportedMemory &memory, int device);
+  /// Maps another process's allocations, one behind the other, for grids of `device`, until `release`;
+  /// descriptors stay the caller's. A TargetError when they cannot reach them.
+  virtual void *importMemory(std::span<const ExportedMemory> pieces, int device);
   /// While memory is held, what is released stays with the driver for later allocations, and small
   /// allocations come from a reserve: giving memory back, and asking for more, may wait for every
   /// grid that runs, also for one that waits for a later launch of the caller. Calls nest.

@@ -106,7 +106,7 @@ std::string Driver::unreachable(int device, int owner) const {
 }
 void Driver::reach(void *, int) { refuse(Share); }
 ExportedMemory Driver::exportMemory(void *) { refuse(Share); }
-void *Driver::importMemory(const ExportedMemory &, int) { refuse(Share); }
+void *Driver::importMemory(std::span<const ExportedMemory>, int) { refuse(Share); }
 LoadedKernel *Driver::load(int, std::string_view, const std::string &, const KernelShape &) {
   refuse("load code");
 }

@@ -21,6 +21,19 @@ static void checkRemotePart(const World &world, size_t index, const void *addres
       what, index, address, bytes, world.rankText());
 }
 
+static void checkOpened(const World &world, size_t index, const tilery_transfer &t) {
+  if (world.share->peers.contains(world, world.seat(t.rank), t.destination, t.bytes))
+    return;
+  raise(TILERY_LAUNCH_ERROR,
+        "the destination of transfer {} [{}, +{} bytes) is not memory of rank {} that {} has opened\n"
+        "hint: take the address from tilery_places_open, as long as the memory is not freed",
+        index, t.destination, t.bytes, t.rank, world.rankText());
+}
+
+static char *targetOf(const World &world, const tilery_transfer &t) {
+  return static_cast<char *>(t.opened ? t.destination : world.translate(t.destination, t.rank));
+}
+
 static void checkLocalPart(const World &world, size_t index, const void *address,
                            const char *what) {
   if (world.inHeap(address)) // spares the driver the question
@@ -49,7 +62,9 @@ void checkTransfers(const World *world, int32_t device, Transfers transfers) {
     if (t.rank < 0 || t.rank >= world->size())
       raise(TILERY_LAUNCH_ERROR, "transfer {} goes to rank {}, but {} has {} ranks", i, t.rank,
             world->name(), world->size());
-    if (t.bytes)
+    if (t.bytes && t.opened)
+      checkOpened(*world, i, t);
+    else if (t.bytes)
       checkRemotePart(*world, i, t.destination, t.bytes, "the destination");
     if (t.signal)
       checkRemotePart(*world, i, t.signal, sizeof *t.signal, "the signal");
@@ -62,7 +77,7 @@ void checkTransfers(const World *world, int32_t device, Transfers transfers) {
 
 static void makeNow(World &world, const tilery_transfer &t) {
   if (t.bytes)
-    std::memmove(world.translate(t.destination, t.rank), t.source, t.bytes);
+    std::memmove(targetOf(world, t), t.source, t.bytes);
   if (!t.signal)
     return;
   auto *signal = static_cast<uint64_t *>(world.translate(t.signal, t.rank));
@@ -77,7 +92,7 @@ static void makeLate(World &world, const tilery_transfer &t) {
   DelayedWrite write;
   write.target = world.seat(t.rank);
   if (t.bytes) {
-    write.runs = {{static_cast<char *>(world.translate(t.destination, t.rank)), t.bytes}};
+    write.runs = {{targetOf(world, t), t.bytes}};
     auto *source = static_cast<const char *>(t.source);
     write.bytes.assign(source, source + t.bytes);
     delayed.add(queue, write);
@@ -110,7 +125,7 @@ void enqueueTransfers(World &world, Transfers transfers, hal::Stream main, SideS
     bool within = groups[size_t(world.seat(t.rank))] == groups[size_t(world.seat())];
     hal::Stream stream = within ? main : fork.stream(branch++);
     if (t.bytes)
-      driver->copyAsync(world.translate(t.destination, t.rank), t.source, t.bytes, device, stream);
+      driver->copyAsync(targetOf(world, t), t.source, t.bytes, device, stream);
     if (t.signal)
       driver->copyAsync(world.translate(t.signal, t.rank), t.value, sizeof *t.value, device,
                         stream);

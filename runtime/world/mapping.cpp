@@ -76,7 +76,7 @@ Mapping Mapping::onDevice(hal::DeviceRef where, size_t bytes, Use use) {
 
 Mapping Mapping::ofPeer(hal::DeviceRef where, const hal::ExportedMemory &exported, size_t bytes) {
   Mapping result;
-  result.memory = static_cast<char *>(where.driver->importMemory(exported, where.device));
+  result.memory = static_cast<char *>(where.driver->importMemory({&exported, 1}, where.device));
   result.bytes = bytes;
   result.where = where;
   return result;

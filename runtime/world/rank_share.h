@@ -8,6 +8,7 @@
 #include "runtime/world/domain.h"
 #include "runtime/world/fiber.h"
 #include "runtime/world/heap_layout.h"
+#include "runtime/world/peer_memory.h"
 
 #include <mutex>
 #include <string>
@@ -31,6 +32,7 @@ struct RankShare {
   /// What kernels on devices add to it.
   DeviceTimelines timelines;
   StackPool stacks;
+  PeerMemory peers;
   int teams = 0;
   bool finalized = false;
   /// Of a rank that shares a device, since its launches were last waited for.

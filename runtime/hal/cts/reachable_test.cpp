@@ -145,7 +145,7 @@ TEST_P(Reachable, SecondProcess) {
   int last = driver.deviceCount() - 1;
   if (std::string reason = driver.unreachable(last, 0); !reason.empty())
     last = 0;
-  auto *memory = static_cast<char *>(driver.importMemory(*exported, last));
+  auto *memory = static_cast<char *>(driver.importMemory({&*exported, 1}, last));
   EXPECT_EQ(valueAt<uint64_t>(driver, memory + Bytes - 8), 42u);
   EXPECT_EQ(deviceNumberOf(memory), numberOf(driver, last)) << "who can use it here";
   uint64_t mark = 43;
@@ -180,7 +180,7 @@ TEST_P(Reachable, NonsenseIsNotImported) {
   exported.bytes = 2 << 20;
   close(exported.descriptor);
   try {
-    driver.importMemory(exported, 0);
+    driver.importMemory({&exported, 1}, 0);
     FAIL();
   } catch (const Error &error) {
     EXPECT_EQ(error.kind, TILERY_TARGET_ERROR);

@@ -48,7 +48,7 @@ enum DeviceAttribute {
   ClusterLaunch = 120,
 };
 enum PeerAttribute { NativeAtomics = 3 };
-enum PointerAttribute { MemoryType = 2, IsManaged = 8, DeviceOrdinal = 9 };
+enum PointerAttribute { MemoryType = 2, BufferId = 7, IsManaged = 8, DeviceOrdinal = 9, BlockId = 20 };
 inline constexpr unsigned MemoryTypeDevice = 2;
 enum FunctionAttribute { MaxDynamicSharedBytes = 8, NonPortableClusterAllowed = 14 };
 enum JitOption {
@@ -100,6 +100,8 @@ static_assert(sizeof(LaunchConfig) == 56);
   CALL(contextSynchronize, cuCtxSynchronize, ())                                                  \
   CALL(memAlloc, cuMemAlloc_v2, (Address *, size_t))                                              \
   CALL(memFree, cuMemFree_v2, (Address))                                                          \
+  CALL(memGetAddressRange, cuMemGetAddressRange_v2, (Address *, size_t *, Address))               \
+  CALL(memRetainHandle, cuMemRetainAllocationHandle, (uint64_t *, void *))                        \
   CALL(memAllocManaged, cuMemAllocManaged, (Address *, size_t, unsigned))                         \
   CALL(deviceGetUuid, cuDeviceGetUuid_v2, (Uuid *, Device))                                       \
   CALL(deviceCanAccessPeer, cuDeviceCanAccessPeer, (int *, Device, Device))                       \

@@ -45,6 +45,12 @@ struct Block {
   bool reserved = false;
 };
 
+/// Memory that has no address until it is mapped.
+struct Piece {
+  uint64_t handle = 0;
+  size_t bytes = 0;
+};
+
 /// Memory that other devices or processes use too, or that comes from another process.
 struct ReachableBlock {
   Address begin = 0;
@@ -52,11 +58,17 @@ struct ReachableBlock {
   /// Whose it is; of imported memory, for which device it is mapped.
   int device = 0;
   bool imported = false;
-  /// Of the piece that is mapped; 0 where the driver has no such pieces: memory with IPC handles.
-  uint64_t piece = 0;
+  /// What is mapped, one behind the other; none where the driver has no such pieces: memory with IPC
+  /// handles.
+  std::vector<Piece> pieces;
 };
 
 void unmap(const ReachableBlock &block);
+Result allowAccess(Address begin, size_t bytes, int device);
+void enableAccess(Handle owner);
+void requireReach(const Driver &driver, int device, int owner);
+/// ExportedMemory::kind.
+enum Kind : uint32_t { NoKind, FromPieces, Ipc };
 
 /// What a device keeps while memory is held (Driver::holdMemory).
 struct HeldMemory {
@@ -124,9 +136,10 @@ public:
   void *allocateHost(size_t bytes, int device) override;
   void *allocateReachable(size_t bytes, int device) override;
   std::string unreachable(int device, int owner) const override;
+  Allocation allocationAt(const void *address) override;
   void reach(void *memory, int device) override;
   ExportedMemory exportMemory(void *memory) override;
-  void *importMemory(const ExportedMemory &memory, int device) override;
+  void *importMemory(std::span<const ExportedMemory> pieces, int device) override;
   void holdMemory(int device) override;
   void letGoMemory(int device) override;
   void clear(void *memory, size_t bytes) override;
@@ -174,6 +187,9 @@ private:
   /// The reachable block that has the address; one of 0 bytes when none has.
   ReachableBlock reachableAt(const void *address) const;
   bool releaseReachable(void *memory);
+  /// Of memory that somebody else in this process has allocated.
+  static ExportedMemory exportOthers(const Allocation &memory, const DeviceState &state);
+  void reachOthers(void *memory, int device);
 
   mutable std::mutex mutex; // of what follows and of DeviceState::idleStreams
   std::map<int, HeldMemory> heldMemory;

@@ -11,8 +11,6 @@
 
 namespace tilery::rt::hal::cuda {
 
-enum Kind : uint32_t { NoKind, Piece, Ipc };
-
 static size_t roundUp(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 
 static MemoryProperties propertiesOf(int device) {
@@ -21,32 +19,48 @@ static MemoryProperties propertiesOf(int device) {
   return properties;
 }
 
-static Result allowAccess(const ReachableBlock &block, int device) {
+Result allowAccess(Address begin, size_t bytes, int device) {
   MemoryAccess access;
   access.location.device = device;
-  return api().memSetAccess(block.begin, block.bytes, &access, 1);
+  return api().memSetAccess(begin, bytes, &access, 1);
 }
 
-/// Gives `block.piece` addresses at which `block.device` uses it, or gives it back.
+static Result mapPieces(const ReachableBlock &block) {
+  size_t mapped = 0;
+  Result result = Success;
+  for (const Piece &piece : block.pieces) {
+    if ((result = api().memMap(block.begin + mapped, piece.bytes, 0, piece.handle, 0)) != Success)
+      break;
+    mapped += piece.bytes;
+  }
+  if (result == Success)
+    result = allowAccess(block.begin, block.bytes, block.device);
+  if (result != Success && mapped > 0)
+    api().memUnmap(block.begin, mapped);
+  return result;
+}
+
+static void giveBack(std::span<const Piece> pieces) {
+  for (const Piece &piece : pieces)
+    api().memHandleRelease(piece.handle);
+}
+
+/// Gives `block.pieces` addresses at which `block.device` uses them, or gives them back.
 static Result map(ReachableBlock &block, size_t granularity) {
   Result result = api().memAddressReserve(&block.begin, block.bytes, granularity, 0, 0);
-  if (result == Success) {
-    result = api().memMap(block.begin, block.bytes, 0, block.piece, 0);
-    if (result == Success && (result = allowAccess(block, block.device)) != Success)
-      api().memUnmap(block.begin, block.bytes);
-    if (result != Success)
-      api().memAddressFree(block.begin, block.bytes);
-  }
+  if (result == Success && (result = mapPieces(block)) != Success)
+    api().memAddressFree(block.begin, block.bytes);
   if (result != Success)
-    api().memHandleRelease(block.piece);
+    giveBack(block.pieces);
   return result;
 }
 
 void unmap(const ReachableBlock &block) {
-  if (block.piece) {
+  if (!block.pieces.empty()) {
     check(api().memUnmap(block.begin, block.bytes), "cuMemUnmap");
     check(api().memAddressFree(block.begin, block.bytes), "cuMemAddressFree");
-    check(api().memHandleRelease(block.piece), "cuMemRelease");
+    for (const Piece &piece : block.pieces)
+      check(api().memHandleRelease(piece.handle), "cuMemRelease");
   } else if (block.imported) {
     check(api().ipcCloseHandle(block.begin), "cuIpcCloseMemHandle");
   } else {
@@ -67,10 +81,12 @@ static Result makePiece(ReachableBlock &block) {
   size_t granularity = granularityOf(block.device);
   size_t bytes = roundUp(block.bytes, granularity);
   MemoryProperties properties = propertiesOf(block.device);
-  Result result = api().memCreate(&block.piece, bytes, &properties, 0);
+  Piece piece = {0, bytes};
+  Result result = api().memCreate(&piece.handle, bytes, &properties, 0);
   if (result != Success)
     return result;
   block.bytes = bytes;
+  block.pieces = {piece};
   return map(block, granularity);
 }
 
@@ -80,7 +96,7 @@ static Result make(ReachableBlock &block, bool fromPieces) {
     Result result = makePiece(block);
     if (result != NotSupported && result != NotPermitted)
       return result;
-    block.piece = 0;
+    block.pieces.clear();
   }
   constexpr size_t Large = size_t(2) << 20; // aligned to more than a page
   block.bytes = roundUp(block.bytes, Large);
@@ -129,7 +145,8 @@ bool CudaDriver::releaseReachable(void *memory) {
     block = found->second;
     reachable.erase(found);
     HeldMemory &held = heldMemory[block.device];
-    if (held.holds > 0) {
+    // What is another process's is not held: it may be waiting to be freed there.
+    if (held.holds > 0 && !block.imported) {
       held.mapped.push_back(block);
       return true;
     }
@@ -157,7 +174,7 @@ std::string CudaDriver::unreachable(int device, int owner) const {
   return atomics ? "" : names("has no atomic operations on the memory of");
 }
 
-static void requireReach(const Driver &driver, int device, int owner) {
+void requireReach(const Driver &driver, int device, int owner) {
   if (std::string reason = driver.unreachable(device, owner); !reason.empty())
     raise(TILERY_TARGET_ERROR,
           "{}\nhint: take devices that NVLink connects (nvidia-smi topo -p2p n), or one device for "
@@ -165,22 +182,32 @@ static void requireReach(const Driver &driver, int device, int owner) {
           reason);
 }
 
-void CudaDriver::reach(void *memory, int device) {
-  ReachableBlock block = reachableAt(memory);
-  if (block.bytes == 0 || block.device == device)
-    return; // shared with the host, or its own
-  requireReach(*this, device, block.device);
-  Handle owner = opened(block.device).context;
-  Scope scope(opened(device).context);
-  if (block.piece)
-    return check(allowAccess(block, device), "cuMemSetAccess", "memory of several devices");
+void enableAccess(Handle owner) {
   Result result = api().contextEnablePeerAccess(owner, 0);
   if (result != PeerAccessAlreadyEnabled)
     check(result, "cuCtxEnablePeerAccess");
 }
 
+void CudaDriver::reach(void *memory, int device) {
+  ReachableBlock block = reachableAt(memory);
+  if (block.bytes == 0)
+    return reachOthers(memory, device);
+  if (block.device == device)
+    return;
+  requireReach(*this, device, block.device);
+  Handle owner = opened(block.device).context;
+  Scope scope(opened(device).context);
+  if (!block.pieces.empty())
+    return check(allowAccess(block.begin, block.bytes, device), "cuMemSetAccess",
+                 "memory of several devices");
+  enableAccess(owner);
+}
+
 ExportedMemory CudaDriver::exportMemory(void *memory) {
   ReachableBlock block = reachableAt(memory);
+  if (block.bytes == 0)
+    if (Allocation others = allocationAt(memory); others.begin == memory && others.bytes > 0)
+      return exportOthers(others, opened(deviceOf(memory)));
   if (block.begin != addressOf(memory) || block.imported)
     raise(TILERY_INTERNAL_ERROR, "{} cannot be exported; this is a bug in tilery", memory);
   DeviceState &state = opened(block.device);
@@ -188,9 +215,9 @@ ExportedMemory CudaDriver::exportMemory(void *memory) {
   ExportedMemory exported;
   exported.bytes = block.bytes;
   std::strncpy(exported.owner, state.properties.identity.c_str(), sizeof exported.owner - 1);
-  if (block.piece) {
-    exported.kind = Piece;
-    check(api().memExport(&exported.descriptor, block.piece, DescriptorHandle, 0),
+  if (!block.pieces.empty()) {
+    exported.kind = FromPieces;
+    check(api().memExport(&exported.descriptor, block.pieces[0].handle, DescriptorHandle, 0),
           "cuMemExportToShareableHandle", "memory of several processes");
     return exported;
   }
@@ -209,28 +236,42 @@ static void requireReachOf(const Driver &driver, int device, const char *owner) 
       requireReach(driver, device, other);
 }
 
-static Result importBlock(const ExportedMemory &memory, ReachableBlock &block) {
-  if (memory.kind == Ipc) {
-    IpcHandle handle;
-    std::memcpy(handle.bytes, memory.key, sizeof handle.bytes);
-    return api().ipcOpenHandle(&block.begin, handle, IpcLazyPeerAccess);
+static Result importPieces(std::span<const ExportedMemory> memory, ReachableBlock &block) {
+  for (const ExportedMemory &each : memory) {
+    auto file = reinterpret_cast<void *>(uintptr_t(each.descriptor));
+    Piece piece = {0, each.bytes};
+    if (Result result = api().memImport(&piece.handle, file, DescriptorHandle)) {
+      giveBack(block.pieces);
+      return result;
+    }
+    block.pieces.push_back(piece);
   }
-  auto file = reinterpret_cast<void *>(uintptr_t(memory.descriptor));
-  Result result = api().memImport(&block.piece, file, DescriptorHandle);
-  return result == Success ? map(block, granularityOf(block.device)) : result;
+  return map(block, granularityOf(block.device));
 }
 
-void *CudaDriver::importMemory(const ExportedMemory &memory, int device) {
+static Result importBlock(std::span<const ExportedMemory> memory, ReachableBlock &block) {
+  if (memory[0].kind != Ipc)
+    return importPieces(memory, block);
+  if (memory.size() > 1) // each opens where the driver wants
+    return NotSupported;
+  IpcHandle handle;
+  std::memcpy(handle.bytes, memory[0].key, sizeof handle.bytes);
+  return api().ipcOpenHandle(&block.begin, handle, IpcLazyPeerAccess);
+}
+
+void *CudaDriver::importMemory(std::span<const ExportedMemory> memory, int device) {
   DeviceState &state = opened(device);
-  requireReachOf(*this, device, memory.owner);
+  requireReachOf(*this, device, memory[0].owner);
   Scope scope(state.context);
+  RelaxedCapture relaxed;
   ReachableBlock block;
-  block.bytes = memory.bytes;
+  for (const ExportedMemory &each : memory)
+    block.bytes += each.bytes;
   block.device = device;
   block.imported = true;
   if (Result result = importBlock(memory, block))
     raise(TILERY_TARGET_ERROR, "device {} ({}) cannot map memory of {} in another process: {}",
-          device, state.properties.name, memory.owner, describe(result));
+          device, state.properties.name, memory[0].owner, describe(result));
   return keep(block);
 }
 

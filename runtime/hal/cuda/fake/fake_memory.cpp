@@ -47,6 +47,7 @@ static int allocate(Address *memory, size_t bytes) {
   *memory = bytes < LargePage ? made.mapped + 256 : (made.mapped + alignment - 1) / alignment * alignment;
   memset(reinterpret_cast<void *>(*memory), 0xcd, std::min(bytes, LargePage));
   std::lock_guard lock(state().mutex);
+  made.number = ++state().lastNumber;
   state().allocations[*memory] = made;
   return Success;
 }
@@ -132,7 +133,10 @@ extern "C" int cuMemMap(Address memory, size_t bytes, size_t, uint64_t piece, ui
   if (mapped == MAP_FAILED)
     return InvalidValue;
   std::lock_guard lock(state().mutex);
-  state().allocations[memory] = {bytes, int(piece >> 32)};
+  state().allocations[memory] = {.bytes = bytes,
+                                 .device = int(piece >> 32),
+                                 .number = ++state().lastNumber,
+                                 .piece = piece};
   return Success;
 }
 FAKE(cuMemSetAccess, (Address memory, size_t bytes, const MemoryAccess *, size_t),
@@ -142,7 +146,8 @@ extern "C" int cuMemUnmap(Address memory, size_t bytes) {
   if (int failure = called("cuMemUnmap"))
     return failure;
   std::lock_guard lock(state().mutex);
-  state().allocations.erase(memory);
+  auto &all = state().allocations;
+  all.erase(all.lower_bound(memory), all.lower_bound(memory + bytes));
   mmap(reinterpret_cast<void *>(memory), bytes, PROT_NONE,
        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
   return Success;
@@ -189,20 +194,51 @@ extern "C" int cuIpcOpenMemHandle_v2(Address *memory, IpcHandle handle, unsigned
   Address mapped = mapAnywhere(ipc.bytes, file);
   std::lock_guard lock(state().mutex);
   *memory = mapped + ipc.offset;
-  state().allocations[*memory] = {ipc.bytes - ipc.offset, currentDevice(), file, mapped, ipc.bytes};
+  state().allocations[*memory] = {
+      ipc.bytes - ipc.offset, currentDevice(), file, mapped, ipc.bytes, ++state().lastNumber};
   return Success;
 }
 FAKE(cuIpcCloseMemHandle, (Address memory), return release(memory);)
 
+/// The allocation that has the address, or null.
+static const std::pair<const Address, Allocation> *allocationAt(Address memory) {
+  const auto &all = state().allocations;
+  auto after = all.upper_bound(memory);
+  if (after == all.begin())
+    return nullptr;
+  auto found = std::prev(after);
+  return memory < found->first + found->second.bytes ? &*found : nullptr;
+}
+
+extern "C" int cuMemGetAddressRange_v2(Address *begin, size_t *bytes, Address memory) {
+  std::lock_guard lock(state().mutex);
+  const auto *found = allocationAt(memory);
+  if (!found)
+    return InvalidValue;
+  *begin = found->first;
+  *bytes = found->second.bytes;
+  return Success;
+}
+
+extern "C" int cuMemRetainAllocationHandle(uint64_t *piece, void *memory) {
+  std::lock_guard lock(state().mutex);
+  const auto *found = allocationAt(reinterpret_cast<Address>(memory));
+  if (!found || !found->second.piece)
+    return InvalidValue;
+  int file = fcntl(fileOf(found->second.piece), F_DUPFD_CLOEXEC, 0);
+  *piece = uint64_t(file) | (found->second.piece >> 32 << 32);
+  return Success;
+}
+
 extern "C" int cuPointerGetAttributes(unsigned count, int *which, void **values, Address memory) {
-  State &s = state();
-  std::lock_guard lock(s.mutex);
-  auto after = s.allocations.upper_bound(memory);
-  auto found = after == s.allocations.begin() ? after : std::prev(after);
-  bool known = after != s.allocations.begin() && memory < found->first + found->second.bytes;
+  std::lock_guard lock(state().mutex);
+  const auto *found = allocationAt(memory);
+  bool known = found;
   for (unsigned i = 0; i < count; ++i)
     if (which[i] == DeviceOrdinal)
       *static_cast<int *>(values[i]) = known ? found->second.device : -2; // as the driver
+    else if (which[i] == BufferId || which[i] == BlockId)
+      *static_cast<uint64_t *>(values[i]) = known && which[i] == BufferId ? found->second.number : 0;
     else
       *static_cast<unsigned *>(values[i]) = known && which[i] == MemoryType ? MemoryTypeDevice : 0;
   return Success;

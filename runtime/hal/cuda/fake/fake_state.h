@@ -29,6 +29,8 @@ struct Allocation {
   int file = -1;
   Address mapped = 0; // where the mapping begins that this is part of
   size_t mappedBytes = 0;
+  uint64_t number = 0; // of no other
+  uint64_t piece = 0;  // that is mapped
 };
 struct Launch {
   std::string kernel;
@@ -45,6 +47,7 @@ struct State {
   std::vector<Launch> launches;
   char contexts[MaxDevices] = {};
   double clock = 0;
+  uint64_t lastNumber = 0;
   Handle busy = &clock; // the stream that is never done
 };
 
