@@ -41,6 +41,7 @@ namespace {
 /// Program instances, and what each has at once.
 struct Sharing {
   int64_t instances, block, warps;
+  int64_t registers = 0; ///< that a thread may have
 };
 } // namespace
 
@@ -61,16 +62,18 @@ static Sharing chooseSharing(Call &call, int64_t wanted, int64_t resident, bool 
           blockFor(ceilDiv(each * size, flagged ? ofWarp / 4 : ofWarp), 1, 8)};
 }
 
-// Straight to and from peers, whose memory is far: more under way.
+// Straight to and from peers, whose memory is far: more under way. `n` elements go to each peer or come from
+// each; small messages are shared by many, so that all of them is under way at once. One instance is resident
+// on a processor and may have all its registers: with fewer, loads would wait for each other.
 static Sharing chooseDirectSharing(Call &call, int64_t wanted, int64_t resident, int64_t n,
                                    int64_t size) {
-  constexpr int64_t most = 64, warps = 16;
+  constexpr int64_t least = 8 << 10, large = 4 << 20, warps = 16, registers = 128;
   int64_t atOnce = (call.world().size() <= 4 ? 32 : 16) << 10; // of each rank, where they are added
   if (!hasWarps(call.device()))
     return {std::max<int64_t>(wanted, 1), blockFor(n, 16, 1024), 0};
-  int64_t fit = std::min<int64_t>(int64_t(std::bit_floor(uint64_t(resident))), most);
-  int64_t instances = wanted ? wanted : blockFor(ceilDiv(n * size, atOnce), 1, fit);
-  return {instances, blockFor(ceilDiv(n, instances), 64, atOnce / size), warps};
+  int64_t fit = std::min<int64_t>(int64_t(std::bit_floor(uint64_t(resident))), n * size < large ? 64 : 128);
+  int64_t instances = wanted ? wanted : blockFor(ceilDiv(n * size, least), 1, fit);
+  return {instances, blockFor(ceilDiv(n, instances), 64, atOnce / size), warps, registers};
 }
 
 static PeerBuffers buffersOf(const Call &call, const std::string &form, const std::vector<size_t> &tensors) {
@@ -99,7 +102,10 @@ Agreed agreeOn(Call &call, const FormChoice &choice, const std::vector<size_t> &
                   {"option 'root'", root}},
                  {agreed.resident}, &agreed.buffers);
   agreed.resident = least[0];
-  const std::string &problem = agreed.buffers.problem();
+  std::string problem = agreed.buffers.problem();
+  if (problem.empty() && choice.form == "direct" && call.world().size() > int(PeerBuffers::MostRanks))
+    problem = "its kernels take those of up to " + std::to_string(PeerBuffers::MostRanks) + " ranks, not of " +
+              std::to_string(call.world().size());
   if (!problem.empty() && choice.otherwise.empty())
     call.fail("form '" + choice.form + "' uses the ranks' own buffers, but " + problem +
               "; leave 'form' at auto");
@@ -123,7 +129,7 @@ Collective::Collective(Call &call, const Agreed &agreed, int64_t n, int32_t dtyp
   instances = sharing.instances;
   block = sharing.block;
   tail = std::min<int64_t>(block, 1024);
-  options = launchOptions(call.device(), sharing.warps);
+  options = launchOptions(call.device(), sharing.warps, 3, sharing.registers);
   chunk = roundedUp(ceilDiv(n, chunks)); // parts begin where wide accesses may
   key = call.op + "_" + form + " x" + std::to_string(instances);
   // With flags: a word of 8 bytes for 4.
@@ -144,28 +150,6 @@ void Collective::send(int peer, const void *source, int64_t count) {
     int64_t begin = std::min(i * chunk, count), end = std::min(begin + chunk, count);
     copies->add(peer, static_cast<const char *>(source) + begin * size,
                 (rank * capacity + begin) * size, (end - begin) * size, rank * chunks + i);
-  }
-}
-
-// Kernels take addresses in groups of 8; behind the last one the ranks meet.
-void Collective::openDirect() {
-  constexpr int64_t atOnce = 8;
-  World &world = call.world();
-  int64_t total = int64_t(buffers.count()) * world.size();
-  auto at = [&](int64_t i) {
-    i = std::min(i, total - 1);
-    return int64_t(reinterpret_cast<intptr_t>(buffers.at(int(i % world.size()), size_t(i / world.size()))));
-  };
-  Launch how{.options = launchOptions(call.device(), 1)};
-  for (int64_t i = 0; i < total; i += atOnce) {
-    auto launch = [&](const char *name, const auto &...before) {
-      peersKernel(name).launch(world, how, before..., ws->peers, i, at(i), at(i + 1), at(i + 2),
-                               at(i + 3), at(i + 4), at(i + 5), at(i + 6), at(i + 7));
-    };
-    if (i + atOnce < total)
-      launch("note_peers");
-    else
-      launch("open_direct", ws->entered, ws->epochs);
   }
 }
 

@@ -12,6 +12,7 @@
 #include "ops/workspace.h"
 
 #include <optional>
+#include <tuple>
 
 namespace tilery::ops {
 
@@ -51,11 +52,17 @@ public:
   }
 
   bool direct() const { return form.starts_with("direct"); }
-  /// The same for form direct, after all have met: the kernel finds the peers' buffers in ws->peers.
-  template <typename... Args> void launchDirect(const Args &...args) {
-    guarded([&] { openDirect(); });
-    launch(args..., buffers.alignment(), block, tail);
+  /// The same for form direct: the kernel begins with tensors of all ranks (everyones, or several of them
+  /// together) and ends with how they are taken.
+  template <typename Everyones, typename... Args>
+  void launchDirect(const Everyones &everyones, const Args &...args) {
+    std::apply([&](const auto &...each) { launch(each..., args..., call.world().size(), block, tail); },
+               everyones);
   }
+  /// Of a direct form: a tensor of all ranks in their order, from rank `first` on.
+  PeerBuffers::Everyones everyones(size_t buffer, int first) const { return buffers.everyones(buffer, first); }
+  /// The same from the next rank on, so that not all begin with the same.
+  PeerBuffers::Everyones others(size_t buffer) const { return everyones(buffer, call.world().rank() + 1); }
   /// Of form direct_copies: `count` elements at `source` go to element `first` of the peer's buffer.
   void sendDirect(int peer, const void *source, int64_t count, int64_t first);
   /// Starts them beside the kernel that copies `own` to `target`, and waits for those of `senders` ranks
@@ -94,8 +101,6 @@ private:
       throw;
     }
   }
-
-  void openDirect();
 
   std::string key;
   const tilery_options *options = nullptr;

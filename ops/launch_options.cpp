@@ -3,21 +3,23 @@
 #include "ops/launch_options.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <map>
 
 namespace tilery::ops {
 
 const tilery_options *launchOptions(const tilery_device_properties &device, int64_t warps,
-                                    int64_t stages) {
+                                    int64_t stages, int64_t registers) {
   if (!hasWarps(device))
     return nullptr;
   // Handles live as long as the process; a launch should not pay for making their text.
-  thread_local std::map<std::pair<int64_t, int64_t>, const tilery_options *> known;
-  const tilery_options *&options = known[{warps, stages}];
+  thread_local std::map<std::array<int64_t, 3>, const tilery_options *> known;
+  const tilery_options *&options = known[{warps, stages, registers}];
   if (!options)
     check(tilery_options_intern(("{\"num_warps\": " + std::to_string(warps) +
-                                 ", \"num_stages\": " + std::to_string(stages) + "}")
+                                 ", \"num_stages\": " + std::to_string(stages) +
+                                 ", \"maxnreg\": " + std::to_string(registers) + "}")
                                     .c_str(),
                                 &options));
   return options;

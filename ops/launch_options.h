@@ -10,9 +10,10 @@ namespace tilery::ops {
 /// Whether instances have fast memory of their own, and are made of warps.
 inline bool hasWarps(const tilery_device_properties &device) { return device.shared_bytes > 0; }
 
-/// Options for kernel launches; null, the defaults, where instances have no warps.
+/// Options for kernel launches; null, the defaults, where instances have no warps. registers: that a thread
+/// may have; 0: the assembler's choice, which prefers that more instances fit on a processor.
 const tilery_options *launchOptions(const tilery_device_properties &device, int64_t warps,
-                                    int64_t stages = 3);
+                                    int64_t stages = 3, int64_t registers = 0);
 
 /// How instances walk over M rows of N elements.
 struct RowTile {

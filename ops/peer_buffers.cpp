@@ -21,11 +21,15 @@ void PeerBuffers::open(World &world, std::vector<tilery_place> all) {
                     tilery_place_problem(&all[i]);
 }
 
-int64_t PeerBuffers::alignment() const {
-  uintptr_t bits = 16;
-  for (void *address : addresses)
-    bits |= reinterpret_cast<uintptr_t>(address);
-  return int64_t(bits & -bits);
+PeerBuffers::Everyones PeerBuffers::everyones(size_t buffer, int first) const {
+  int ranks = int(addresses.size() / count());
+  Everyones all;
+  for (int i = 0; i < ranks; ++i) {
+    Memory &memory = all[size_t(i)].emplace(own[buffer].memory);
+    memory.data = at((first + i) % ranks, buffer);
+    memory.bytes = -1;
+  }
+  return all;
 }
 
 } // namespace tilery::ops

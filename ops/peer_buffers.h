@@ -6,6 +6,7 @@
 #include "tilery/tilery.hpp"
 
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,9 @@ namespace tilery::ops {
 class PeerBuffers {
 public:
   static constexpr size_t Most = 2;
+  /// That a kernel has arguments for.
+  static constexpr size_t MostRanks = 8;
+  using Everyones = std::array<std::optional<Memory>, MostRanks>;
   struct Buffer {
     std::string name;
     Memory memory;
@@ -32,8 +36,8 @@ public:
   char *at(int rank, size_t buffer) const {
     return static_cast<char *>(addresses[size_t(rank) * count() + buffer]);
   }
-  /// What divides all addresses: a power of two of at most 16.
-  int64_t alignment() const;
+  /// Arguments of a kernel: all ranks' buffer, from rank `first` on around.
+  Everyones everyones(size_t buffer, int first) const;
 
 private:
   std::vector<Buffer> own;

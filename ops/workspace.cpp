@@ -40,10 +40,8 @@ void Workspace::allocate(World &world, const WorkspaceNeed &need) {
   int64_t ranks = world.size(), words = ranks * slots;
   stageBytes = aligned(grown(need.stageBytes, stageBytes));
   resultBytes = aligned(grown(need.resultBytes, resultBytes));
-  constexpr int64_t atOnce = 8; // addresses are noted
-  int64_t addresses = ceilDiv(2 * ranks, atOnce) * atOnce;
-  int64_t sizes[] = {need.instances * 8,   ranks * 8,     words * 8, words * 8, buffers * stageBytes,
-                     buffers * resultBytes, addresses * 8};
+  int64_t sizes[] = {need.instances * 8, ranks * 8, words * 8, words * 8, buffers * stageBytes,
+                     buffers * resultBytes};
   int64_t bytes = 0;
   for (int64_t size : sizes)
     bytes += aligned(size);
@@ -59,7 +57,6 @@ void Workspace::allocate(World &world, const WorkspaceNeed &need) {
   done = signals(3);
   stageData = take(4);
   resultData = take(5);
-  peers = {take(6), TILERY_INT64, sizes[6], true};
 }
 
 Workspace &workspace(World &world, const WorkspaceNeed &need) {

@@ -24,8 +24,6 @@ struct WorkspaceNeed {
 class Workspace {
 public:
   Memory epochs, entered, ready, done;
-  /// Addresses of peers' buffers, two of each rank: int64.
-  Memory peers;
   /// All staging buffers together; `capacity` elements of `dtype` each.
   Memory stage(tilery_dtype dtype) const { return buffer(stageData, stageBytes, dtype); }
   Memory result(tilery_dtype dtype) const { return buffer(resultData, resultBytes, dtype); }

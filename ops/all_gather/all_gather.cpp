@@ -10,7 +10,7 @@ static void runDirect(Collective &c, int64_t n, int64_t total) {
   const tilery_tensor &x = c.call.tensor(0), &out = c.call.tensor(1);
   World &world = c.call.world();
   if (c.form == "direct")
-    return c.launchDirect(memory(x), memory(out), c.ws->peers, c.ws->ready, c.ws->epochs, n, total);
+    return c.launchDirect(c.others(0), memory(x), c.ws->ready, c.ws->epochs, n, total);
   int64_t first = world.rank() * n;
   for (int step = 1; step < world.size(); ++step)
     c.sendDirect((world.rank() + step) % world.size(), x.data, elements(x), first);

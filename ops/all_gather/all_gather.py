@@ -13,7 +13,7 @@ import tilery.language.device as dl
 
 from ..flagged import flag_of, send_words_to_all, unpack_words, words_of
 from ..parts import copy, enter, part_of, share_of
-from ..peers import buffer_of, leave, move_shared
+from ..peers import meet, move_shared
 
 
 @ty.jit
@@ -103,15 +103,16 @@ def all_gather_pull(x, out, stage, entered, ready, epochs, n, total, capacity,
 
 
 @ty.jit
-def all_gather_direct(x, out, peers, ready, epochs, n, total, ALIGN: tl.constexpr,
-                      BLOCK: tl.constexpr, TAIL: tl.constexpr):
-    """Like all_gather_push, but each shard goes straight to its place in all ranks' out, whose addresses
-    are peers[rank] (ops/peers.py). ready: [ranks, instances] signals; epochs: int64 [1]."""
-    rank = dl.rank()
-    world = dl.num_ranks()
-    first = rank.to(tl.int64) * n
+def all_gather_direct(out0, out1, out2, out3, out4, out5, out6, out7, x, ready, meetings, n, total,
+                      RANKS: tl.constexpr, BLOCK: tl.constexpr, TAIL: tl.constexpr):
+    """Like all_gather_push, but each shard goes straight to its place in all ranks' out (ops/peers.py),
+    which begin with the next rank's. ready: [ranks, instances] signals; meetings: int64 [instances]."""
+    outs = (out0, out1, out2, out3, out4, out5, out6, out7)
+    first = dl.rank().to(tl.int64) * n
     own = tl.maximum(tl.minimum(n, total - first), 0)
-    for step in range(0, world):
-        target = buffer_of(out, peers, (rank + 1 + step) % world, ALIGN)
-        move_shared(target + first, x, own, BLOCK, TAIL)
-    leave(ready, tl.load(epochs))
+    met = tl.load(meetings + tl.program_id(0))
+    meet(ready, met + 1)
+    for step in tl.static_range(RANKS):
+        move_shared(outs[step] + first, x, own, BLOCK, TAIL)
+    meet(ready, met + 2)
+    tl.store(meetings + tl.program_id(0), met + 2)

@@ -59,8 +59,7 @@ static void run(Call &call) {
   Collective c(call, agreed, shards ? ceilDiv(n, call.world().size()) : n, x.dtype);
   const Workspace &ws = *c.ws;
   if (c.form == "direct")
-    c.launchDirect(memory(x), memory(out), ws.peers, ws.ready, ws.epochs, n, accumulator(dtype),
-                   call.world().size());
+    c.launchDirect(std::tuple_cat(c.everyones(0, 0), c.others(1)), ws.ready, ws.epochs, n, accumulator(dtype));
   else if (c.form == "flagged")
     c.launch(memory(x), memory(out), ws.stage(TILERY_INT64), ws.epochs, n, c.capacity, size,
              accumulator(dtype), c.block);

@@ -15,7 +15,7 @@ import tilery.language.device as dl
 
 from ..flagged import add_words, flag_of, send_words_to_all
 from ..parts import copy, enter, part_of, share_of
-from ..peers import add_shared, leave
+from ..peers import add_shared, meet
 
 
 @ty.jit
@@ -126,13 +126,20 @@ def all_reduce_two_shot(x, out, stage, gathered, entered, ready, done, epochs, n
 
 
 @ty.jit
-def all_reduce_direct(x, out, peers, ready, epochs, n, ACC: tl.constexpr, RANKS: tl.constexpr,
-                      ALIGN: tl.constexpr, BLOCK: tl.constexpr, TAIL: tl.constexpr):
-    """Like all_reduce_two_shot, but each rank loads its shard from all ranks' x and stores the sums into all
-    ranks' out, whose addresses are peers[rank] and peers[ranks + rank] (ops/peers.py). Nobody else touches
-    its shard of either, so that out may be x. ready: [ranks, instances] signals; epochs: int64 [1]."""
+def all_reduce_direct(x0, x1, x2, x3, x4, x5, x6, x7, out0, out1, out2, out3, out4, out5, out6, out7,
+                      ready, meetings, n, ACC: tl.constexpr, RANKS: tl.constexpr,
+                      BLOCK: tl.constexpr, TAIL: tl.constexpr):
+    """Like all_reduce_two_shot, but each rank loads its shard from all ranks' x, which begin with rank 0's,
+    and stores the sums into all ranks' out, which begin with the next rank's (ops/peers.py). Nobody else
+    touches its shard of either, so that out may be x. ready: [ranks, instances] signals; meetings: int64
+    [instances]."""
+    xs = (x0, x1, x2, x3, x4, x5, x6, x7)
+    outs = (out0, out1, out2, out3, out4, out5, out6, out7)
     shard = tl.cdiv(tl.cdiv(n, RANKS), 64).to(tl.int64) * 64  # begins where wide accesses may
     first = dl.rank() * shard
     own = tl.maximum(tl.minimum(shard, n - first), 0)
-    add_shared(x, out, peers, first, own, RANKS, RANKS, ACC, ALIGN, BLOCK, TAIL)
-    leave(ready, tl.load(epochs))
+    met = tl.load(meetings + tl.program_id(0))
+    meet(ready, met + 1)
+    add_shared(xs, outs, first, first, own, RANKS, RANKS, ACC, BLOCK, TAIL)
+    meet(ready, met + 2)
+    tl.store(meetings + tl.program_id(0), met + 2)

@@ -10,7 +10,7 @@ static void runDirect(Collective &c, int64_t n) {
   const tilery_tensor &x = c.call.tensor(0), &out = c.call.tensor(1);
   int rank = c.call.world().rank(), ranks = c.call.world().size();
   if (c.form == "direct")
-    return c.launchDirect(memory(x), memory(out), c.ws->peers, c.ws->ready, c.ws->epochs, n);
+    return c.launchDirect(c.others(0), memory(x), c.ws->ready, c.ws->epochs, n);
   for (int step = 1; step < ranks; ++step) {
     int peer = (rank + step) % ranks;
     c.sendDirect(peer, part(x, peer * n, n).data, n, rank * n);

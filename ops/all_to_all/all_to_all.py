@@ -13,7 +13,7 @@ import tilery.language.device as dl
 
 from ..flagged import flag_of, send_blocks, unpack_words
 from ..parts import copy, enter, part_of, share_of
-from ..peers import buffer_of, leave, move_shared
+from ..peers import meet, move_shared
 
 
 @ty.jit
@@ -97,14 +97,16 @@ def all_to_all_pull(x, out, stage, entered, ready, epochs, n, capacity, BLOCK: t
 
 
 @ty.jit
-def all_to_all_direct(x, out, peers, ready, epochs, n, ALIGN: tl.constexpr, BLOCK: tl.constexpr,
-                      TAIL: tl.constexpr):
-    """Like all_to_all_push, but blocks go straight to their places in all ranks' out, whose addresses are
-    peers[rank] (ops/peers.py). ready: [ranks, instances] signals; epochs: int64 [1]."""
+def all_to_all_direct(out0, out1, out2, out3, out4, out5, out6, out7, x, ready, meetings, n,
+                      RANKS: tl.constexpr, BLOCK: tl.constexpr, TAIL: tl.constexpr):
+    """Like all_to_all_push, but blocks go straight to their places in all ranks' out (ops/peers.py), which
+    begin with the next rank's. ready: [ranks, instances] signals; meetings: int64 [instances]."""
+    outs = (out0, out1, out2, out3, out4, out5, out6, out7)
     rank = dl.rank()
-    world = dl.num_ranks()
-    for step in range(0, world):
-        peer = (rank + 1 + step) % world
-        move_shared(buffer_of(out, peers, peer, ALIGN) + rank.to(tl.int64) * n,
-                    x + peer.to(tl.int64) * n, n, BLOCK, TAIL)
-    leave(ready, tl.load(epochs))
+    met = tl.load(meetings + tl.program_id(0))
+    meet(ready, met + 1)
+    for step in tl.static_range(RANKS):
+        block = ((rank + 1 + step) % RANKS).to(tl.int64) * n
+        move_shared(outs[step] + rank.to(tl.int64) * n, x + block, n, BLOCK, TAIL)
+    meet(ready, met + 2)
+    tl.store(meetings + tl.program_id(0), met + 2)

@@ -10,7 +10,7 @@ static void runDirect(Collective &c, int64_t n, int64_t root) {
   const tilery_tensor &x = c.call.tensor(0), &out = c.call.tensor(1);
   int rank = c.call.world().rank(), ranks = c.call.world().size();
   if (c.form == "direct")
-    return c.launchDirect(memory(x), memory(out), c.ws->peers, c.ws->ready, c.ws->epochs, root, n);
+    return c.launchDirect(c.others(0), memory(x), c.ws->ready, c.ws->epochs, root, n);
   bool sends = rank == root;
   for (int step = 1; step < ranks && sends; ++step)
     c.sendDirect((rank + step) % ranks, x.data, n, 0);

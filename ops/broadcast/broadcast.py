@@ -13,7 +13,7 @@ import tilery.language as tl
 import tilery.language.device as dl
 
 from ..parts import copy, enter, part_of, share_of
-from ..peers import buffer_of, leave, move_shared
+from ..peers import meet, move_shared
 
 
 @ty.jit
@@ -70,12 +70,15 @@ def broadcast_pull(x, out, stage, entered, ready, epochs, root, n, capacity,
 
 
 @ty.jit
-def broadcast_direct(x, out, peers, ready, epochs, root, n, ALIGN: tl.constexpr,
-                     BLOCK: tl.constexpr, TAIL: tl.constexpr):
-    """Like broadcast_push, but the root stores straight into all ranks' out, whose addresses are peers[rank]
-    (ops/peers.py). ready: [ranks, instances] signals; epochs: int64 [1]."""
-    world = dl.num_ranks()
+def broadcast_direct(out0, out1, out2, out3, out4, out5, out6, out7, x, ready, meetings, root, n,
+                     RANKS: tl.constexpr, BLOCK: tl.constexpr, TAIL: tl.constexpr):
+    """Like broadcast_push, but the root stores straight into all ranks' out (ops/peers.py), which begin with
+    the next rank's. ready: [ranks, instances] signals; meetings: int64 [instances]."""
+    outs = (out0, out1, out2, out3, out4, out5, out6, out7)
+    met = tl.load(meetings + tl.program_id(0))
+    meet(ready, met + 1)
     if dl.rank() == root:
-        for step in range(0, world):
-            move_shared(buffer_of(out, peers, (root + 1 + step) % world, ALIGN), x, n, BLOCK, TAIL)
-    leave(ready, tl.load(epochs))
+        for step in tl.static_range(RANKS):
+            move_shared(outs[step], x, n, BLOCK, TAIL)
+    meet(ready, met + 2)
+    tl.store(meetings + tl.program_id(0), met + 2)

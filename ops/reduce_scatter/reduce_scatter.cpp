@@ -27,8 +27,8 @@ static void run(Call &call) {
     return;
   Collective c(call, agreeOn(call, choice, {0}, elements(x), x.dtype), n, x.dtype);
   if (c.form == "direct")
-    return c.launchDirect(memory(x), memory(out), c.ws->peers, c.ws->ready, c.ws->epochs, n, elements(x),
-                          accumulator(x.dtype), world.size());
+    return c.launchDirect(c.everyones(0, 0), memory(out), c.ws->ready, c.ws->epochs, n, elements(x),
+                          accumulator(x.dtype));
   auto partOf = [&](int rank) {
     int64_t first = std::min(rank * n, elements(x));
     return part(x, first, std::min(n, elements(x) - first));

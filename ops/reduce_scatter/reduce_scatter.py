@@ -15,7 +15,7 @@ import tilery.language.device as dl
 
 from ..flagged import add_words, flag_of, send_blocks, words_of
 from ..parts import copy, enter, part_of, share_of
-from ..peers import add_shared, leave
+from ..peers import add_shared, meet
 
 
 @ty.jit
@@ -120,12 +120,15 @@ def reduce_scatter_pull(x, out, stage, entered, ready, epochs, n, total, capacit
 
 
 @ty.jit
-def reduce_scatter_direct(x, out, peers, ready, epochs, n, total, ACC: tl.constexpr,
-                          RANKS: tl.constexpr, ALIGN: tl.constexpr, BLOCK: tl.constexpr,
-                          TAIL: tl.constexpr):
-    """Like reduce_scatter_push, but each rank loads its shard from all ranks' x, whose addresses are
-    peers[rank] (ops/peers.py). ready: [ranks, instances] signals; epochs: int64 [1]."""
+def reduce_scatter_direct(x0, x1, x2, x3, x4, x5, x6, x7, out, ready, meetings, n, total, ACC: tl.constexpr,
+                          RANKS: tl.constexpr, BLOCK: tl.constexpr, TAIL: tl.constexpr):
+    """Like reduce_scatter_push, but each rank loads its shard from all ranks' x (ops/peers.py), which begin
+    with rank 0's. ready: [ranks, instances] signals; meetings: int64 [instances]."""
+    xs = (x0, x1, x2, x3, x4, x5, x6, x7)
     first = dl.rank().to(tl.int64) * n
     own = tl.maximum(tl.minimum(n, total - first), 0)
-    add_shared(x, out, peers, first, own, 0, RANKS, ACC, ALIGN, BLOCK, TAIL)
-    leave(ready, tl.load(epochs))
+    met = tl.load(meetings + tl.program_id(0))
+    meet(ready, met + 1)
+    add_shared(xs, (out,), first, 0, own, RANKS, 1, ACC, BLOCK, TAIL)
+    meet(ready, met + 2)
+    tl.store(meetings + tl.program_id(0), met + 2)

@@ -6,6 +6,7 @@
 #include "compiler/Target/Simt/AxisInfo.h"
 #include "compiler/Target/Simt/LinearLayout.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 namespace tilery::simt {
 
@@ -14,6 +15,14 @@ mlir::Value argumentOf(mlir::Value pointer);
 
 /// Whether the kernel may write the array behind `argument`.
 bool writes(mlir::func::FuncOp kernel, mlir::Value argument);
+
+/// Two accesses of which each element is touched by one thread in both: the same address, or the
+/// same offsets from different arguments (which overlap as a whole or not at all).
+bool sameThreads(mlir::Value first, mlir::Value second);
+
+/// Whether no iteration touches what another one has written: all accesses have the same offsets from
+/// arguments, consecutive ones, which move on by at least as many as they are.
+bool iterationsAreApart(mlir::scf::ForOp loop);
 
 /// Of what a pointer points to.
 unsigned pointeeBytes(mlir::Type pointer);

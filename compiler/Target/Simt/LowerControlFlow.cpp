@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
 // Loops and branches: a tile that they carry becomes one value a register.
+#include "compiler/Target/Simt/Accesses.h"
 #include "compiler/Target/Simt/Lowering.h"
 
 #include "tilery/gpu_abi.h"
@@ -8,7 +9,12 @@
 namespace tilery::simt {
 
 LogicalResult Lowering::lowerFor(scf::ForOp op) {
+  bool apart = !inProducer && iterationsAreApart(op);
+  if (apart && (unknownLoads || unknownStores || !pendingLoads.empty() || !pendingStores.empty()))
+    barrier(); // once for what comes before
   enterLoop(op.getRegion());
+  if (apart)
+    unknownLoads = unknownStores = false; // no iteration waits for the one before
   bool ofTiles = isTileLoop(op);
   inTileLoop |= ofTiles;
   Elements inits = flattened(op.getInits());

@@ -68,12 +68,12 @@ void Lowering::updateSignal(Value signal, Value rank, Value value, device::Signa
   barrier(); // release of the whole instance: pairs with the barrier after a wait
   emitIf(isFirstThread(), [&] {
     Value address = peerAddress(signal, rank);
-    fence(scope);
+    fence(scope); // makes a release of the update, which has none of its own: that would be waited for twice
     if (update == device::SignalUpdate::Add)
       machine.atomicUpdate(b, loc, LLVM::AtomicBinOp::add, address, value, scope);
     else
       LLVM::StoreOp::create(b, loc, value, address, 8, false, false, false,
-                            AtomicOrdering::release, machine.syncScope(scope));
+                            AtomicOrdering::monotonic, machine.syncScope(scope));
   });
 }
 

@@ -39,27 +39,6 @@ void Lowering::ordered() {
   unknownLoads = unknownStores = sharedBusy = false;
 }
 
-// Two accesses of which each element is touched by one thread in both: the same address, or the
-// same offsets from different arguments (which overlap as a whole or not at all).
-static bool sameThreads(Value first, Value second) {
-  if (first == second)
-    return true;
-  auto a = first.getDefiningOp<core::AddPtrOp>(), c = second.getDefiningOp<core::AddPtrOp>();
-  if (!a || !c || a.getOffset() != c.getOffset())
-    return false;
-  if (a.getPointer() == c.getPointer())
-    return true;
-  // Both bases are uniform: all of the difference between elements is in the offset.
-  auto uniform = [](Value pointer) {
-    return !isa<RankedTensorType>(pointer.getType()) || pointer.getDefiningOp<core::SplatOp>();
-  };
-  if (uniform(a.getPointer()) && uniform(c.getPointer())) {
-    Value one = argumentOf(first), other = argumentOf(second);
-    return one && other && one != other;
-  }
-  return sameThreads(a.getPointer(), c.getPointer());
-}
-
 void Lowering::beforeLoad(Value pointer) {
   bool apart = llvm::all_of(pendingStores, [&](Value store) { return sameThreads(store, pointer); });
   if (unknownStores || !apart)
