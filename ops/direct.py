@@ -153,10 +153,36 @@ class Workspace:
         self.epochs = np.zeros(instances, np.int64)
 
 
+_shown: dict[int, np.ndarray] = {}  # by rank
+
+
+def everyones(array, first: int) -> list:
+    """`array` of all ranks, which are threads of this process, from rank `first` on, and nothing for the rest
+    of the 8 that form direct takes."""
+    world = ty.num_ranks()
+    _shown[ty.rank()] = array
+    ty.barrier()
+    found = [_shown[(first + i) % world] for i in range(world)]
+    ty.barrier()
+    return found + [None] * (8 - world)
+
+
+def others(array) -> list:
+    """`everyones`, beginning with the next rank."""
+    return everyones(array, ty.rank() + 1)
+
+
+def _met(n: int) -> dict:
+    """Parameters of form direct: two blocks of a large message, so that tests have whole ones."""
+    return dict(RANKS=ty.num_ranks(), BLOCK=block(n // 4, 64), TAIL=64)
+
+
 def all_gather(ws, x, out, form="push", n=None):
     """n: elements of a full shard; by default an equal split of out."""
     n = ty.cdiv(out.size, ty.num_ranks()) if n is None else n
     kernel = getattr(kernels("all_gather"), f"all_gather_{form}")
+    if form == "direct":
+        return kernel[(ws.instances,)](*others(out), x, ws.ready, ws.epochs, n, out.size, **_met(n))
     kernel[(ws.instances,)](x, out, ws.stage, ws.entered, ws.ready, ws.epochs, n, out.size,
                             ws.capacity, BLOCK=block(n))
 
@@ -164,6 +190,9 @@ def all_gather(ws, x, out, form="push", n=None):
 def reduce_scatter(ws, x, out, form="push"):
     n, world = ty.cdiv(x.size, ty.num_ranks()), ty.num_ranks()
     kernel = getattr(kernels("reduce_scatter"), f"reduce_scatter_{form}")
+    if form == "direct":
+        return kernel[(ws.instances,)](*everyones(x, 0), out, ws.ready, ws.epochs, n, x.size,
+                                       ACC=accumulator(x.dtype), **_met(n))
     capacity = ws.capacity if form == "push" else ws.capacity * world
     kernel[(ws.instances,)](x, out, ws.stage, ws.entered, ws.ready, ws.epochs, n, x.size,
                             capacity, ACC=accumulator(x.dtype), BLOCK=block(n))
@@ -171,7 +200,11 @@ def reduce_scatter(ws, x, out, form="push"):
 
 def all_reduce(ws, x, out, form="one_shot"):
     module, constants = kernels("all_reduce"), dict(ACC=accumulator(x.dtype), BLOCK=block(x.size))
-    if form == "one_shot":
+    if form == "direct":
+        module.all_reduce_direct[(ws.instances,)](
+            *everyones(x, 0), *others(out), ws.ready, ws.epochs, x.size, ACC=accumulator(x.dtype),
+            **_met(x.size // ty.num_ranks()))
+    elif form == "one_shot":
         module.all_reduce_one_shot[(ws.instances,)](
             x, out, ws.stage, ws.entered, ws.ready, ws.epochs, x.size, ws.capacity, **constants)
     else:
@@ -183,12 +216,17 @@ def all_reduce(ws, x, out, form="one_shot"):
 def all_to_all(ws, x, out, form="push"):
     n = x.size // ty.num_ranks()
     kernel = getattr(kernels("all_to_all"), f"all_to_all_{form}")
+    if form == "direct":
+        return kernel[(ws.instances,)](*others(out), x, ws.ready, ws.epochs, n, **_met(n))
     kernel[(ws.instances,)](x, out, ws.stage, ws.entered, ws.ready, ws.epochs, n, ws.capacity,
                             BLOCK=block(n))
 
 
 def broadcast(ws, x, out, root, form="push"):
     kernel = getattr(kernels("broadcast"), f"broadcast_{form}")
+    if form == "direct":
+        return kernel[(ws.instances,)](*others(out), x, ws.ready, ws.epochs, root, out.size,
+                                       **_met(out.size))
     kernel[(ws.instances,)](x, out, ws.stage, ws.entered, ws.ready, ws.epochs, root, out.size,
                             ws.capacity, BLOCK=block(out.size))
 

@@ -10,7 +10,7 @@ from worlds import RANKS, data_of, run
 
 import tilery as ty
 
-FORMS = ["push", "pull"]
+FORMS = ["push", "pull", "direct"]
 
 
 def gather(form, total, dtype="fp32", instances=2, calls=1, block=None):

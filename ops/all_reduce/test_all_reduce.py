@@ -10,7 +10,7 @@ from worlds import RANKS, data_of, run
 
 import tilery as ty
 
-FORMS = ["one_shot", "two_shot"]
+FORMS = ["one_shot", "two_shot", "direct"]
 
 
 def reduce(form, n, dtype="fp32", instances=2, calls=1, reuse=False):
@@ -84,3 +84,15 @@ def test_1000_reuses(backend, form):
     for begin, end, calls in run(body, 2):
         assert_close(begin, expected(5, 2), depth=2)
         assert_close(end, expected(5, 2, call=calls - 1), depth=2)
+
+
+@pytest.mark.parametrize("n", [50, 1000])
+def test_direct_in_place(backend, n):
+    """Whole blocks, those with a mask and the last elements; each rank's share is touched by it alone."""
+    def body():
+        ws = direct.Workspace(np.float32, n, 2, slots=2)
+        x = data_of(ty.rank(), n)
+        direct.all_reduce(ws, x, x, "direct")
+        return x
+    for result in run(body, 2, delay=True, seed=3):
+        assert_close(result, expected(n, 2), depth=2)
