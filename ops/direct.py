@@ -153,28 +153,42 @@ class Workspace:
         self.epochs = np.zeros(instances, np.int64)
 
 
-_shown: dict[int, np.ndarray] = {}  # by rank
+_shown: dict[int, object] = {}  # by rank
 
 
-def everyones(array, first: int) -> list:
-    """`array` of all ranks, which are threads of this process, from rank `first` on, and nothing for the rest
-    of the 8 that form direct takes."""
-    world = ty.num_ranks()
-    _shown[ty.rank()] = array
-    ty.barrier()
-    found = [_shown[(first + i) % world] for i in range(world)]
-    ty.barrier()
-    return found + [None] * (8 - world)
+class _Shown:
+    """An array that the other ranks, threads of this process, use where it is; of a world on a device it
+    is there meanwhile. Collective to make."""
+
+    def __init__(self, array):
+        self.array, self.there = array, array
+        if getattr(ty.init(), "device", 0) and array.size:
+            self.there = ty.empty(array.shape, array.dtype, name="shown")
+            self.there.copy_from(array)
+
+    def everyones(self, first: int) -> list:
+        """That of all ranks from rank `first` on, and nothing for the rest of the 8 that form direct takes."""
+        world = ty.num_ranks()
+        _shown[ty.rank()] = self.there
+        ty.barrier()
+        found = [_shown[(first + i) % world] for i in range(world)]
+        ty.barrier()
+        return found + [None] * (8 - world)
+
+    def finish(self) -> None:
+        if self.there is not self.array:
+            self.array[...] = self.there.numpy()
+            self.there.free()
 
 
-def others(array) -> list:
-    """`everyones`, beginning with the next rank."""
-    return everyones(array, ty.rank() + 1)
-
-
-def _met(n: int) -> dict:
-    """Parameters of form direct: two blocks of a large message, so that tests have whole ones."""
-    return dict(RANKS=ty.num_ranks(), BLOCK=block(n // 4, 64), TAIL=64)
+def _launch_direct(op: str, ws, shown: list, n: int, *rest, **constants):
+    """Form direct of `op`. shown: (array, first rank), its first arguments. n: elements to or from each peer."""
+    arrays = [_Shown(array) for array, _ in shown]
+    peers = [one for array, (_, first) in zip(arrays, shown) for one in array.everyones(first)]
+    getattr(kernels(op), f"{op}_direct")[(ws.instances,)](
+        *peers, *rest, RANKS=ty.num_ranks(), BLOCK=block(n // 4, 64), TAIL=64, **constants)
+    for array in arrays:
+        array.finish()
 
 
 def all_gather(ws, x, out, form="push", n=None):
@@ -182,7 +196,7 @@ def all_gather(ws, x, out, form="push", n=None):
     n = ty.cdiv(out.size, ty.num_ranks()) if n is None else n
     kernel = getattr(kernels("all_gather"), f"all_gather_{form}")
     if form == "direct":
-        return kernel[(ws.instances,)](*others(out), x, ws.ready, ws.epochs, n, out.size, **_met(n))
+        return _launch_direct("all_gather", ws, [(out, ty.rank() + 1)], n, x, ws.ready, ws.epochs, n, out.size)
     kernel[(ws.instances,)](x, out, ws.stage, ws.entered, ws.ready, ws.epochs, n, out.size,
                             ws.capacity, BLOCK=block(n))
 
@@ -191,8 +205,8 @@ def reduce_scatter(ws, x, out, form="push"):
     n, world = ty.cdiv(x.size, ty.num_ranks()), ty.num_ranks()
     kernel = getattr(kernels("reduce_scatter"), f"reduce_scatter_{form}")
     if form == "direct":
-        return kernel[(ws.instances,)](*everyones(x, 0), out, ws.ready, ws.epochs, n, x.size,
-                                       ACC=accumulator(x.dtype), **_met(n))
+        return _launch_direct("reduce_scatter", ws, [(x, 0)], n, out, ws.ready, ws.epochs, n, x.size,
+                              ACC=accumulator(x.dtype))
     capacity = ws.capacity if form == "push" else ws.capacity * world
     kernel[(ws.instances,)](x, out, ws.stage, ws.entered, ws.ready, ws.epochs, n, x.size,
                             capacity, ACC=accumulator(x.dtype), BLOCK=block(n))
@@ -201,9 +215,8 @@ def reduce_scatter(ws, x, out, form="push"):
 def all_reduce(ws, x, out, form="one_shot"):
     module, constants = kernels("all_reduce"), dict(ACC=accumulator(x.dtype), BLOCK=block(x.size))
     if form == "direct":
-        module.all_reduce_direct[(ws.instances,)](
-            *everyones(x, 0), *others(out), ws.ready, ws.epochs, x.size, ACC=accumulator(x.dtype),
-            **_met(x.size // ty.num_ranks()))
+        _launch_direct("all_reduce", ws, [(x, 0), (out, ty.rank() + 1)], x.size // ty.num_ranks(),
+                       ws.ready, ws.epochs, x.size, ACC=accumulator(x.dtype))
     elif form == "one_shot":
         module.all_reduce_one_shot[(ws.instances,)](
             x, out, ws.stage, ws.entered, ws.ready, ws.epochs, x.size, ws.capacity, **constants)
@@ -217,7 +230,7 @@ def all_to_all(ws, x, out, form="push"):
     n = x.size // ty.num_ranks()
     kernel = getattr(kernels("all_to_all"), f"all_to_all_{form}")
     if form == "direct":
-        return kernel[(ws.instances,)](*others(out), x, ws.ready, ws.epochs, n, **_met(n))
+        return _launch_direct("all_to_all", ws, [(out, ty.rank() + 1)], n, x, ws.ready, ws.epochs, n)
     kernel[(ws.instances,)](x, out, ws.stage, ws.entered, ws.ready, ws.epochs, n, ws.capacity,
                             BLOCK=block(n))
 
@@ -225,8 +238,8 @@ def all_to_all(ws, x, out, form="push"):
 def broadcast(ws, x, out, root, form="push"):
     kernel = getattr(kernels("broadcast"), f"broadcast_{form}")
     if form == "direct":
-        return kernel[(ws.instances,)](*others(out), x, ws.ready, ws.epochs, root, out.size,
-                                       **_met(out.size))
+        return _launch_direct("broadcast", ws, [(out, ty.rank() + 1)], out.size, x, ws.ready, ws.epochs,
+                              root, out.size)
     kernel[(ws.instances,)](x, out, ws.stage, ws.entered, ws.ready, ws.epochs, root, out.size,
                             ws.capacity, BLOCK=block(out.size))
 

@@ -104,7 +104,7 @@ RANKS = [1, 2, 3, 6, 8]
 
 
 @pytest.mark.parametrize("ranks", RANKS)
-@pytest.mark.parametrize("form", ["push", "pull", "copies", "flagged"])
+@pytest.mark.parametrize("form", ["push", "pull", "copies", "flagged", "direct", "direct_copies"])
 def test_moving_collectives(ranks, form):
     cut = {"chunks": 3} if form == "copies" else {}
 
@@ -117,9 +117,9 @@ def test_moving_collectives(ranks, form):
         ty.ops.all_to_all(x, exchanged, form=form, instances=2, **cut)
         sent = np.zeros(21, np.float32)
         ty.ops.broadcast(data_of(rank, 21), sent, root=world - 1,
-                         form=form if form in ("push", "pull") else "auto")
+                         form="auto" if form in ("copies", "flagged") else form)
         scattered = np.zeros((own.stop - own.start, 6), np.float32)
-        ty.ops.reduce_scatter(data_of(rank, (17, 6)), scattered, form=form, **cut)
+        ty.ops.reduce_scatter(data_of(rank, (17, 6)), scattered, form=form.removesuffix("_copies"), **cut)
         return gathered, exchanged, sent, scattered
     total = sum(f64(data_of(r, (17, 6))) for r in range(ranks))
     for rank, (gathered, exchanged, sent, scattered) in enumerate(run(body, ranks)):
@@ -135,7 +135,7 @@ def test_moving_collectives(ranks, form):
 def test_all_reduce(ranks, dtype):
     def body():
         results = []
-        for form in ("auto", "one_shot", "two_shot", "copies", "flagged"):
+        for form in ("auto", "one_shot", "two_shot", "copies", "flagged", "direct"):
             for n in (1, 1000, 40_001):
                 x, out = data_of(ty.rank(), n, dtype), np.zeros(n, numpy_type(dtype))
                 ty.ops.all_reduce(x, out, form=form, chunks=2)
@@ -144,7 +144,7 @@ def test_all_reduce(ranks, dtype):
                 np.testing.assert_array_equal(x, out)
         return results
     results = run(body, ranks)
-    for i, n in enumerate([1, 1000, 40_001] * 5):
+    for i, n in enumerate([1, 1000, 40_001] * 6):
         expected = sum(f64(data_of(r, n, dtype)) for r in range(ranks))
         for rank in range(ranks):
             np.testing.assert_array_equal(results[rank][i], results[0][i % 3])
@@ -179,6 +179,31 @@ def test_words_with_flags_of_any_size(op, dtype):
         for rank, result in enumerate(run(body, 3, **options)):
             for n, call, out in result:
                 assert_close(out, expected(rank, n, call), ulps=1, depth=3)
+
+
+@pytest.mark.parametrize("op", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast"])
+def test_large_messages_go_to_the_peers_buffers(op):
+    """By themselves, up to 8 ranks; calls follow each other, and what was read is overwritten at once."""
+    def body():
+        rank, world, n = ty.rank(), ty.num_ranks(), 300_000
+        x = np.zeros(n * world, np.float32)
+        out = np.zeros({"all_gather": n * world * world, "reduce_scatter": n}.get(op, n * world), np.float32)
+        for call in range(3):
+            x[...] = rank + call
+            getattr(ty.ops, op)(x, out)
+            total = sum(range(world)) + world * call
+            everyones = np.arange(world, dtype=np.float32) + call
+            expected = {"all_gather": np.repeat(everyones, n * world), "all_to_all": np.repeat(everyones, n),
+                        "broadcast": np.full(n * world, call)}.get(op, np.full(len(out), total))
+            np.testing.assert_array_equal(out, expected)
+    for ranks in (2, 9):
+        run(body, ranks)
+
+
+def test_peers_buffers_of_more_ranks_than_kernels_take():
+    with fails(ty.LaunchError, "form 'direct' uses the ranks' own buffers, but its kernels take those of up to 8 "
+                               "ranks, not of 9; leave 'form' at auto"):
+        run(lambda: ty.ops.all_reduce(np.zeros(2, "f4"), np.zeros(2, "f4"), form="direct"), 9)
 
 
 def test_transfers_arrive_late():
