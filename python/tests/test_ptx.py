@@ -72,15 +72,6 @@ def spilled_bytes(remarks: str) -> int:
 
 _STRIDES = "i32:16, i32:1, i32:16, i32:1, i32:16, i32:1"
 _RING = "signal, signal, *i64:16"
-_MET = "signal, symm *i64:16"
-_DIRECT = {"num_warps": 16, "maxnreg": 128}
-
-
-def everyones(kind: str) -> str:
-    """A tensor of each of up to 8 ranks."""
-    return ", ".join([f"*{kind}:16"] * 8)
-
-
 
 
 def gemm(kind: str, rows: int, columns: int, depth: int, acc: str = "fp32", *, tile=None, parts=False,
@@ -167,18 +158,6 @@ OPERATORS = [
     ("all_reduce", "all_reduce_two_shot",
      "*bf16:16, *bf16:16, symm *bf16:16, symm *bf16:16, signal, signal, signal, *i64:16, i32, i32, "
      "fp32, 1024", {}, False),
-    ("all_reduce", "all_reduce_direct",
-     f"{everyones('bf16')}, {everyones('bf16')}, {_MET}, i32, fp32, 2, 16384, 1024", _DIRECT, False),
-    ("all_reduce", "all_reduce_direct",
-     f"{everyones('int8')}, {everyones('int8')}, {_MET}, i32, int32, 8, 16384, 1024", _DIRECT, False),
-    ("all_gather", "all_gather_direct",
-     f"{everyones('bf16')}, *bf16:16, {_MET}, i32:16, i32:16, 8, 16384, 1024", _DIRECT, False),
-    ("all_to_all", "all_to_all_direct", f"{everyones('fp32')}, *fp32:16, {_MET}, i32, 4, 8192, 1024",
-     _DIRECT, False),
-    ("broadcast", "broadcast_direct", f"{everyones('i8')}, *i8:16, {_MET}, i32, i32, 2, 32768, 1024",
-     _DIRECT, False),
-    ("reduce_scatter", "reduce_scatter_direct",
-     f"{everyones('fp16')}, *fp16:16, {_MET}, i32:16, i32:16, fp32, 4, 16384, 1024", _DIRECT, False),
     ("all_to_all", "all_to_all_push", f"*fp32:16, *fp32:16, symm *fp32:16, {_RING}, i32, i32, 1024", {},
      False),
     ("all_to_all", "all_to_all_pull", f"*fp32:16, *fp32:16, symm *fp32:16, {_RING}, i32, i32, 1024", {},
@@ -230,31 +209,6 @@ def test_operators_assemble(op, function, signature, options, hot, gpu, tmp_path
     remarks, _ = assemble(ptx, gpu, tmp_path)
     if hot:
         assert spilled_bytes(remarks) == 0, remarks
-
-
-@pytest.mark.parametrize("gpu", GPUS)
-def test_pieces_of_direct_forms_assemble(gpu, tmp_path):
-    signature = "*bf16:16, *bf16:16, signal, symm *i64:16, i32, i32, i32, 16384, 1024"
-    assemble(ptx_of(ROOT / "ops/peers.py", "take_own", signature, gpu), gpu, tmp_path)
-
-
-@pytest.mark.parametrize("op,signature", [
-    ("all_reduce", f"{everyones('bf16')}, {everyones('bf16')}, {_MET}, i32, fp32"),
-    ("reduce_scatter", f"{everyones('bf16')}, *bf16:16, {_MET}, i32:16, i32:16, fp32"),
-    ("all_gather", f"{everyones('bf16')}, *bf16:16, {_MET}, i32:16, i32:16"),
-    ("all_to_all", f"{everyones('bf16')}, *bf16:16, {_MET}, i32:16")])
-def test_direct_forms_move_16_bytes_at_once_and_do_not_wait_between(op, signature, tmp_path):
-    ptx = ptx_of(ROOT / f"ops/{op}/{op}.py", f"{op}_direct", f"{signature}, 2, 16384, 1024", "sm_90a",
-                 num_warps=16, maxnreg=128)
-    in_block = 16384 // (16 * 32 * 8)
-    loops = [block for block in re.split(r"\n\$L\w+:", ptx)
-             if len(re.findall(r"ld\.global\S*\.v4\.b32", block)) >= in_block]
-    assert loops
-    for loop in loops:
-        assert len(re.findall(r"st\.global\S*\.v4\.b32", loop)) >= in_block
-        assert "bar.sync" not in loop and "fence" not in loop
-    remarks, _ = assemble(ptx, "sm_90a", tmp_path)
-    assert spilled_bytes(remarks) == 0, remarks
 
 
 # Tiles as users choose them for large products, on Hopper.
