@@ -108,12 +108,12 @@ def test_instances_of_collectives_are_resident(ranks, most):
             rows = ty.cdiv(n, ty.num_ranks())
             own = Part(x, [min(rows, n - ty.rank() * rows)])
             blocks = [n // ty.num_ranks() * ty.num_ranks()]
-            for form in ("push", "pull", "copies", "flagged"):
+            for form in ("push", "pull", "copies", "flagged", "direct"):
                 ty.ops.all_gather(own, out, form=form)
-            for form in ("push", "pull", "copies", "flagged"):
+            for form in ("push", "pull", "copies", "flagged", "direct"):
                 ty.ops.reduce_scatter(out, own, form=form)
                 ty.ops.all_to_all(Part(x, blocks), Part(out, blocks), form=form)
-            for form in ("one_shot", "two_shot", "copies", "flagged"):
+            for form in ("one_shot", "two_shot", "copies", "flagged", "direct"):
                 ty.ops.all_reduce(x, out, form=form)
             ty.ops.broadcast(x, out, form="push")
             ty.ops.all_reduce(small, small, form="flagged")
@@ -126,7 +126,8 @@ def test_instances_of_collectives_are_resident(ranks, most):
             "all_gather_push", "all_gather_pull", "all_gather_flagged", "collect", "add_arrivals",
             "reduce_scatter_push", "reduce_scatter_pull", "reduce_scatter_flagged",
             "all_to_all_push", "all_to_all_pull", "all_to_all_flagged",
-            "all_reduce_one_shot", "all_reduce_two_shot", "all_reduce_flagged", "broadcast_push")}
+            "all_reduce_one_shot", "all_reduce_two_shot", "all_reduce_flagged", "broadcast_push",
+            "all_gather_direct", "reduce_scatter_direct", "all_to_all_direct", "all_reduce_direct")}
 
 
 @pytest.mark.parametrize("op,form", [("gemm_rs", "overlapped"), ("gemm_ar", "one_shot"),

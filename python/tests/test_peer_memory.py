@@ -194,6 +194,50 @@ ty.barrier()
 ''', ranks=3, init='device="cuda", heap_bytes=4 << 20, share_device=True')
 
 
+PIECE = '''
+from ctypes import c_size_t, c_uint64, byref
+
+class Properties(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int32), ("handles", ctypes.c_int32), ("where", ctypes.c_int32),
+                ("device", ctypes.c_int32)]
+
+def piece():
+    """2 MiB of memory that is shared by a descriptor."""
+    base, handle, count = c_uint64(), c_uint64(), c_size_t(2 << 20)
+    assert cuda.cuMemAddressReserve(byref(base), count, c_size_t(0), c_uint64(0), c_uint64(0)) == 0
+    assert cuda.cuMemCreate(byref(handle), count, byref(Properties(1, 1, 1, world.device - 1)), c_uint64(0)) == 0
+    assert cuda.cuMemMap(base, count, c_size_t(0), handle, c_uint64(0)) == 0
+    assert cuda.cuMemSetAccess(base, count, None, c_size_t(1)) == 0
+    return base.value
+
+import resource
+def leave_descriptors(count):
+    """Of those that the process may have."""
+    last = max(map(int, os.listdir("/proc/self/fd")))
+    while (filled := os.dup(0)) <= last:
+        pass
+    resource.setrlimit(resource.RLIMIT_NOFILE, (filled + 1 + count, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+'''
+
+
+@pytest.mark.parametrize("left,why", [
+    (0, "Too many open files"),
+    (1, "no descriptor came, of which a process can have only so many (ulimit -n)")])
+def test_a_rank_without_descriptors_left(tmp_path, left, why):
+    """The other one learns of it, unless it has gone on."""
+    peers_job(tmp_path, PIECE + f'''
+heap = ty.zeros(64, "int64", "x").address
+mine = heap if rank else piece()
+if rank == 1:
+    leave_descriptors({left})
+try:
+    opened((mine, 64))
+    assert rank == 0
+except ty.PeerError as error:
+    assert str(error).startswith("rank 1 cannot share memory with other ranks: {why}"), error
+''', init='device="cuda", heap_bytes=4 << 20, timeout_s=2')
+
+
 def test_teams(tmp_path):
     """What a team has mapped is new to the ranks that are not in it."""
     peers_job(tmp_path, '''

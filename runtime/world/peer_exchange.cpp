@@ -144,10 +144,14 @@ void PeerExchange::collect(std::span<const tilery_place> mine) {
   own.socket = secretName();
   listener = listenAt(own.socket);
   if (!listener.open())
-    raise(TILERY_CONFIG_ERROR, "cannot open a socket to pass memory on: {}", std::strerror(errno));
+    fail(std::strerror(errno));
 }
 
 //===-- Descriptors ----------------------------------------------------------------------------===//
+
+void PeerExchange::fail(const std::string &why) {
+  raise(TILERY_PEER_ERROR, "{} cannot share memory with other ranks: {}", world.rankText(), why);
+}
 
 template <typename Ready> void PeerExchange::await(int descriptor, Ready ready) {
   Deadline deadline = Deadline::after(world.timeoutSeconds());
@@ -156,8 +160,7 @@ template <typename Ready> void PeerExchange::await(int descriptor, Ready ready) 
     world.requireUsable(); // a rank that has died failed the world
     raiseIfInterrupted();
     if (deadline.passed(nowNs()))
-      raise(TILERY_PEER_ERROR, "{} waited {} s for memory of another rank", world.rankText(),
-            world.timeoutSeconds());
+      fail(fmt::format("another one did not come for it in {} s", world.timeoutSeconds()));
   }
 }
 
@@ -176,7 +179,7 @@ void PeerExchange::serve() {
         numbers.push_back(descriptors[i].get());
       uint64_t count = numbers.size();
       if (!sendMessage(guest, &count, sizeof count, numbers))
-        raise(TILERY_PEER_ERROR, "{} cannot pass memory on: {}", world.rankText(), std::strerror(errno));
+        fail(std::strerror(errno));
     }
   }
 }
@@ -194,7 +197,7 @@ void PeerExchange::fetch(const Descriptor &socket, Message &from) {
         std::reverse(received.begin(), received.end());
       }
       if (received.empty())
-        raise(TILERY_PEER_ERROR, "{} got no descriptors of another rank's memory", world.rankText());
+        fail("no descriptor came, of which a process can have only so many (ulimit -n)");
       piece.descriptor = received.back().release();
       received.pop_back();
       fetched.emplace_back(piece.descriptor);
@@ -208,8 +211,10 @@ void PeerExchange::passDescriptors(std::vector<Message> &all) {
     if (all[rank].socket.empty() || int(rank) == world.rank())
       continue;
     sockets[rank] = connectTo(all[rank].socket);
-    if (!sockets[rank].open() || !sameUser(sockets[rank]))
-      raise(TILERY_PEER_ERROR, "{} cannot connect to rank {} for its memory", world.rankText(), rank);
+    if (!sockets[rank].open())
+      fail(std::strerror(errno));
+    if (!sameUser(sockets[rank]))
+      fail(std::strerror(EPERM));
   }
   if (listener.open())
     serve();

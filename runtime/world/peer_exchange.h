@@ -42,6 +42,7 @@ private:
   void passDescriptors(std::vector<Message> &all);
   void serve();
   void fetch(const Descriptor &socket, Message &from);
+  [[noreturn]] void fail(const std::string &why);
   template <typename Ready> void await(int descriptor, Ready ready);
   int32_t mapped(int rank, const Range &range);
   void forget(int rank, const Message &message);

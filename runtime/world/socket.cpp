@@ -51,7 +51,7 @@ Descriptor connectTo(const std::string &name) {
   Descriptor socket = makeSocket();
   sockaddr_un address;
   socklen_t length = abstractAddress(name, address);
-  if (connect(socket.get(), reinterpret_cast<sockaddr *>(&address), length) != 0)
+  if (!socket.open() || connect(socket.get(), reinterpret_cast<sockaddr *>(&address), length) != 0)
     return Descriptor();
   return socket;
 }
