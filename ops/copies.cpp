@@ -28,8 +28,8 @@ void Copies::addDirect(int peer, const void *source, void *destination, int64_t 
 
 void Copies::add(int peer, const void *source, void *destination, int64_t bytes, int64_t slot,
                  bool opened) {
-  transfers.push_back({destination, source, size_t(bytes), peer, opened,
-                       at<uint64_t>(ws.ready, slot * 8), at<uint64_t>(ws.epochs, 0)});
+  transfers.push_back({destination, source, size_t(bytes), peer, at<uint64_t>(ws.ready, slot * 8),
+                       at<uint64_t>(ws.epochs, 0), opened});
 }
 
 void Copies::open() {

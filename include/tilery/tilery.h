@@ -351,17 +351,18 @@ TILERY_API tilery_status tilery_options_intern(const char *options_json,
                                                const tilery_options **options);
 
 /* A copy that a launch starts beside its grid: `bytes` at `source` go to `destination` on `rank`, this
- * rank's address of a symmetric object, or with `opened` the address that tilery_places_open gave; after them, and also when bytes is 0, the 8 bytes at
- * `value` go to `signal` there. Both are read when the copy runs, so that a recorded launch that is
- * replayed sends what the launches before it have left in them. signal may be null. */
+ * rank's address of a symmetric object, or with `opened` the address that tilery_places_open gave; after
+ * them, and also when bytes is 0, the 8 bytes at `value` go to `signal` there. Both are read when the copy
+ * runs, so that a recorded launch that is replayed sends what the launches before it have left in them.
+ * signal may be null. */
 typedef struct tilery_transfer {
   void *destination;
   const void *source;
   size_t bytes;
   int32_t rank;
-  int32_t opened;        /* 1: `destination` is an address of the peer's memory */
   uint64_t *signal;      /* this rank's address of a symmetric object */
   const uint64_t *value; /* as `source`, memory of the device that the kernel runs on */
+  int32_t opened;        /* 1: `destination` is an address of the peer's memory */
 } tilery_transfer;
 
 typedef struct tilery_launch {

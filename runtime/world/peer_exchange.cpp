@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
-// The exchange of memory between processes. In its rounds (1) each rank tells what it shares and what it has
-// retired, (2) those whose memory has descriptors pass them to each of the others, through a socket whose name
-// nobody else knows, (3) each maps what it was told of, and (4) tells how that went: what one rank cannot map
-// is no rank's.
+// The exchange of memory between processes. In its rounds (1) each rank tells what it shares and
+// what it has retired, (2) those whose memory has descriptors pass them to each of the others,
+// through a socket whose name nobody else knows, (3) each maps what it was told of, and (4) tells
+// how that went: what one rank cannot map is no rank's.
 #include "runtime/world/peer_exchange.h"
 
 #include "runtime/base/clock.h"
@@ -19,7 +19,8 @@
 
 namespace tilery::rt {
 
-//===-- Messages -------------------------------------------------------------------------------===//
+//===-- Messages
+//-------------------------------------------------------------------------------===//
 
 namespace {
 class Packer {
@@ -50,7 +51,8 @@ struct SocketName {
 std::string PeerExchange::packed(const Message &message) {
   Packer packer;
   SocketName name;
-  std::memcpy(name.text, message.socket.data(), std::min(message.socket.size(), sizeof name.text - 1));
+  std::memcpy(name.text, message.socket.data(),
+              std::min(message.socket.size(), sizeof name.text - 1));
   packer.put(name);
   packer.put(message.retired.size());
   for (uint64_t number : message.retired)
@@ -100,7 +102,8 @@ std::vector<PeerExchange::Message> PeerExchange::gather() {
   return all;
 }
 
-//===-- Own memory -----------------------------------------------------------------------------===//
+//===-- Own memory
+//-----------------------------------------------------------------------------===//
 
 PeerExchange::Range PeerExchange::exported(uint64_t number, const OwnRange &range) {
   Range offered = {number, NoProblem, {}};
@@ -121,7 +124,8 @@ PeerExchange::Range PeerExchange::exported(uint64_t number, const OwnRange &rang
 // A name of 128 random bits is known to those alone who have read it in the ranks' meeting place.
 static std::string secretName() {
   std::random_device random;
-  return fmt::format("tilery-memory-{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
+  return fmt::format("tilery-memory-{:08x}{:08x}{:08x}{:08x}", random(), random(), random(),
+                     random());
 }
 
 void PeerExchange::collect(std::span<const tilery_place> mine) {
@@ -147,7 +151,8 @@ void PeerExchange::collect(std::span<const tilery_place> mine) {
     fail(std::strerror(errno));
 }
 
-//===-- Descriptors ----------------------------------------------------------------------------===//
+//===-- Descriptors
+//----------------------------------------------------------------------------===//
 
 void PeerExchange::fail(const std::string &why) {
   raise(TILERY_PEER_ERROR, "{} cannot share memory with other ranks: {}", world.rankText(), why);
@@ -193,7 +198,8 @@ void PeerExchange::fetch(const Descriptor &socket, Message &from) {
         continue;
       if (received.empty()) {
         uint64_t count = 0;
-        await(socket.get(), [&] { return receiveMessage(socket, &count, sizeof count, received, 0); });
+        await(socket.get(),
+              [&] { return receiveMessage(socket, &count, sizeof count, received, 0); });
         std::reverse(received.begin(), received.end());
       }
       if (received.empty())
@@ -204,7 +210,8 @@ void PeerExchange::fetch(const Descriptor &socket, Message &from) {
     }
 }
 
-// All connect before anybody serves, which a backlog allows, so that nobody waits for one that waits.
+// All connect before anybody serves, which a backlog allows, so that nobody waits for one that
+// waits.
 void PeerExchange::passDescriptors(std::vector<Message> &all) {
   std::vector<Descriptor> sockets(all.size());
   for (size_t rank = 0; rank < all.size(); ++rank) {
@@ -223,7 +230,8 @@ void PeerExchange::passDescriptors(std::vector<Message> &all) {
       fetch(sockets[rank], all[rank]);
 }
 
-//===-- The others' memory ---------------------------------------------------------------------===//
+//===-- The others' memory
+//---------------------------------------------------------------------===//
 
 int32_t PeerExchange::mapped(int rank, const Range &range) {
   std::pair key(world.seat(rank), range.number);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
-// How processes map each other's memory: a collective that all ranks begin because one of them has brought
-// memory that the others do not have yet.
+// How processes map each other's memory: a collective that all ranks begin because one of them has
+// brought memory that the others do not have yet.
 #pragma once
 
 #include "runtime/base/error.h"

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
-// Where a rank's buffer lies for the others. Memory is known by its allocation's number, which no later
-// allocation at the same address has, so that a call with known memory asks the driver for nothing else.
+// Where a rank's buffer lies for the others. Memory is known by its allocation's number, which no
+// later allocation at the same address has, so that a call with known memory asks the driver for
+// nothing else.
 #include "runtime/world/peer_memory.h"
 
 #include "runtime/base/error.h"
@@ -13,15 +14,20 @@
 
 namespace tilery::rt {
 
-// What a rank shares at most: mappings are cheap, but not free, and each piece is a descriptor on its way.
+// What a rank shares at most: mappings are cheap, but not free, and each piece is a descriptor on
+// its way.
 static constexpr size_t MostRanges = 256, MostPieces = 64;
 
 const char *problemText(int32_t problem) {
   switch (problem) {
-  case HostOfProcess: return "is memory of the host that only its own process has";
-  case OtherDevice: return "is not memory of the device that the rank uses";
-  case NotExported: return "was allocated in a way that its driver shares with no other process or device";
-  case NotMapped: return "is memory that another rank's process cannot map";
+  case HostOfProcess:
+    return "is memory of the host that only its own process has";
+  case OtherDevice:
+    return "is not memory of the device that the rank uses";
+  case NotExported:
+    return "was allocated in a way that its driver shares with no other process or device";
+  case NotMapped:
+    return "is memory that another rank's process cannot map";
   }
   return "";
 }
@@ -69,7 +75,8 @@ OwnRange *PeerMemory::find(const World &world, const char *pointer, size_t bytes
   return nullptr;
 }
 
-static std::vector<hal::Allocation> piecesOf(hal::DeviceRef where, const char *pointer, size_t bytes) {
+static std::vector<hal::Allocation> piecesOf(hal::DeviceRef where, const char *pointer,
+                                             size_t bytes) {
   std::vector<hal::Allocation> pieces;
   for (const char *at = pointer; at < pointer + bytes;) {
     hal::Allocation piece = where.driver->allocationAt(at);
@@ -82,7 +89,8 @@ static std::vector<hal::Allocation> piecesOf(hal::DeviceRef where, const char *p
 }
 
 void PeerMemory::retireLeastUsed() {
-  auto used = std::count_if(own.begin(), own.end(), [](auto &each) { return !each.second.retired; });
+  auto used =
+      std::count_if(own.begin(), own.end(), [](auto &each) { return !each.second.retired; });
   if (size_t(used) < MostRanges)
     return;
   OwnRange *least = nullptr;
@@ -105,7 +113,8 @@ OwnRange *PeerMemory::add(const World &world, char *pointer, size_t bytes, uint6
   number = ++lastNumber;
   OwnRange &range = own[number];
   range.begin = static_cast<char *>(pieces.front().begin);
-  range.bytes = size_t(static_cast<char *>(pieces.back().begin) + pieces.back().bytes - range.begin);
+  range.bytes =
+      size_t(static_cast<char *>(pieces.back().begin) + pieces.back().bytes - range.begin);
   range.pieces = std::move(pieces);
   range.lastUse = ++uses;
   return &range;
@@ -149,14 +158,16 @@ tilery_place PeerMemory::placeOnDevice(const World &world, char *pointer, size_t
     return none(PlaceProblem(range->problem));
   if (within)
     return sameEverywhere(pointer);
-  return {known ? TILERY_PLACE_SHARED : TILERY_PLACE_NEW, 0, number, uint64_t(pointer - range->begin)};
+  return {known ? TILERY_PLACE_SHARED : TILERY_PLACE_NEW, 0, number,
+          uint64_t(pointer - range->begin)};
 }
 
 char *PeerMemory::addressOf(const World &world, const tilery_place &place, int rank) {
   switch (place.kind) {
   case TILERY_PLACE_HEAP:
     return world.domain->heaps[size_t(world.seat(rank))].data() + place.offset;
-  case TILERY_PLACE_PROCESS: return reinterpret_cast<char *>(place.offset);
+  case TILERY_PLACE_PROCESS:
+    return reinterpret_cast<char *>(place.offset);
   case TILERY_PLACE_SHARED:
     return rank == world.rank() ? own.at(place.number).begin + place.offset
                                 : theirs.at({world.seat(rank), place.number}).begin + place.offset;

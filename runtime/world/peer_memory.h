@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
-// Memory that other ranks use where it is, although it does not lie in the symmetric heap. One rank's view:
-// what it has shared of its own, and what it has mapped of the others'. Its teams have it in common.
+// Memory that other ranks use where it is, although it does not lie in the symmetric heap. One
+// rank's view: what it has shared of its own, and what it has mapped of the others'. Its teams have
+// it in common.
 #pragma once
 
 #include "runtime/hal/driver.h"

@@ -1,15 +1,16 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
-// Memory that other libraries of this process have allocated: what it is part of, and how other devices and
-// processes get at it. Of memory that is mapped from pieces (cuMemMap), each piece is an allocation.
+// Memory that other libraries of this process have allocated: what it is part of, and how other
+// devices and processes get at it. Of memory that is mapped from pieces (cuMemMap), each piece is
+// an allocation.
 #include "runtime/hal/cuda/devices.h"
 
 #include <cstring>
 
 namespace tilery::rt::hal::cuda {
 
-// Addresses are used again, numbers are not: of an address range the one, of the piece that is mapped there
-// the other (CUDA Driver API, CU_POINTER_ATTRIBUTE_BUFFER_ID and _MEMORY_BLOCK_ID).
+// Addresses are used again, numbers are not: of an address range the one, of the piece that is
+// mapped there the other (CUDA Driver API, CU_POINTER_ATTRIBUTE_BUFFER_ID and _MEMORY_BLOCK_ID).
 static uint64_t numberAt(Address at) {
   uint64_t buffer = 0, block = 0;
   int which[] = {BufferId, BlockId};
@@ -59,7 +60,8 @@ ExportedMemory CudaDriver::exportOthers(const Allocation &memory, const DeviceSt
   std::strncpy(exported.owner, state.properties.identity.c_str(), sizeof exported.owner - 1);
   if (Result result = exportInto(exported, memory.begin))
     raise(TILERY_TARGET_ERROR,
-          "memory of {} bytes at {} of {} cannot be shared with other processes, as it was allocated: {}",
+          "memory of {} bytes at {} of {} cannot be shared with other processes, as it was "
+          "allocated: {}",
           memory.bytes, memory.begin, state.properties.name, describe(result));
   return exported;
 }
