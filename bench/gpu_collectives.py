@@ -133,8 +133,8 @@ def main() -> int:
                             world_size=ranks, device_id=torch.device("cuda", rank))
     symmetric.enable_symm_mem_for_group(dist.group.WORLD.group_name)
     begin, results = time.monotonic(), []
-    for op in options.ops.split(","):
-        for size in map(int, options.sizes.split(",")):
+    for size in map(int, options.sizes.split(",")):
+        for op in options.ops.split(","):
             if options.seconds and agreed(time.monotonic() - begin) > options.seconds:
                 continue
             results.append(one(op, size, options))
