@@ -8,6 +8,7 @@
 #pragma once
 
 #include "runtime/hal/device_facts.h"
+#include "runtime/hal/tensor_map.h"
 #include "tilery/kernel_abi.h"
 
 #include <array>
@@ -55,22 +56,6 @@ struct DeviceLaunch {
   /// The address of each parameter; read before `launch` returns.
   void **parameters = nullptr;
   Stream stream = nullptr;
-};
-
-/// The description of a tensor for bulk copies, dimensions from the contiguous one outwards.
-struct TensorMapShape {
-  static constexpr int MaxRank = 5;
-  void *address = nullptr;
-  std::string_view element; // "bf16"
-  int rank = 0;
-  std::array<uint64_t, MaxRank> extents = {};
-  /// Bytes from one index to the next of dimension i + 1.
-  std::array<uint64_t, MaxRank - 1> strides = {};
-  std::array<uint32_t, MaxRank> box = {};
-  int32_t swizzleBytes = 0;
-};
-struct alignas(64) TensorMap {
-  uint64_t words[16];
 };
 
 class Driver {

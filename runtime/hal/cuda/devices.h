@@ -55,11 +55,9 @@ struct Piece {
 struct ReachableBlock {
   Address begin = 0;
   size_t bytes = 0;
-  /// Whose it is; of imported memory, for which device it is mapped.
-  int device = 0;
+  int device = 0; ///< whose it is; of imported memory, for which it is mapped
   bool imported = false;
-  /// What is mapped, one behind the other; none where the driver has no such pieces: memory with IPC
-  /// handles.
+  /// What is mapped, one behind the other; none: memory with IPC handles.
   std::vector<Piece> pieces;
 };
 
