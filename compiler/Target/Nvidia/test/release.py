@@ -14,7 +14,7 @@ import tilery.language.device as dl
 # SEND: st.global
 # SEND: bar.sync 0;
 # SEND: fence.acq_rel.sys;
-# SEND: {{(st\.release\.sys|red\.release\.sys|atom\.release\.sys)}}
+# SEND: {{(st|red|atom)\.relaxed\.sys}}
 @ty.jit
 def send(data, ready, peer, value, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)

@@ -74,7 +74,7 @@ def store(a, b, out, K, N, M, CONDITION: tl.constexpr):
 # SEND: mbarrier.try_wait.parity
 # SEND: bar.sync 1, 128;
 # SEND: fence.acq_rel.sys;
-# SEND: {{(st\.release\.sys|red\.release\.sys|atom\.release\.sys)}}
+# SEND: {{(st|red|atom)\.relaxed\.sys}}
 
 # Warps that compute nothing have the rows copied, a few at a time, and say when that is done.
 # CARRY: mbarrier.try_wait.parity
