@@ -25,5 +25,5 @@ def test_words_with_flags_are_one_access():
     for op in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all"):
         signature = next(entry[2] for entry in OPERATORS if entry[1] == f"{op}_flagged")
         ptx = ptx_of(ROOT / "ops" / op / f"{op}.py", f"{op}_flagged", signature, "sm_90a")
-        assert re.search(r"ld\.volatile\.global\.b64", ptx) and "st.global.b64" in ptx
+        assert re.search(r"ld\.volatile\.global\.b64", ptx) and "st.volatile.global.b64" in ptx
         assert "%globaltimer" in ptx

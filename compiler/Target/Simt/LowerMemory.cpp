@@ -146,15 +146,24 @@ LogicalResult Lowering::lowerLoad(core::LoadOp op) {
 
 //===-- Stores --------------------------------------------------------------------------------------------===//
 
+// Words of 8 bytes may be polled by a rank that has no other sign of their arrival (words with flags in
+// docs/memory-model.md): they are not kept back.
+static bool isPolledWord(core::StoreOp op) {
+  auto pointer = cast<core::PointerType>(getElementTypeOrSelf(op.getPointer().getType()));
+  return pointer.getRemote() && pointer.getPointee().isInteger(64);
+}
+
 LogicalResult Lowering::lowerStore(core::StoreOp op) {
   beforeStore(op.getPointer());
   unsigned bytes = pointeeBytes(op.getPointer().getType());
+  bool isPolled = isPolledWord(op);
   if (!isa<RankedTensorType>(op.getPointer().getType())) {
     Value only = isFirstThread();
     if (op.getMask())
       only = andI(only, scalar(op.getMask()));
     emitIf(only, [&] {
-      LLVM::StoreOp::create(b, loc, toStored(scalar(op.getValue())), scalar(op.getPointer()), bytes);
+      LLVM::StoreOp::create(b, loc, toStored(scalar(op.getValue())), scalar(op.getPointer()), bytes,
+                            isPolled);
     });
     return success();
   }
@@ -176,7 +185,8 @@ LogicalResult Lowering::lowerStore(core::StoreOp op) {
         value = vector;
       }
       value = LLVM::BitcastOp::create(b, loc, wordType(b, width * bytes), value);
-      LLVM::StoreOp::create(b, loc, value, elements(op.getPointer())[registers[0]], width * bytes);
+      LLVM::StoreOp::create(b, loc, value, elements(op.getPointer())[registers[0]], width * bytes,
+                            isPolled);
     });
   });
   return success();
