@@ -172,7 +172,7 @@ TEST(Products, EachRanksRowsNeedAllOfB) {
 TEST(Products, HideAPartOfSending) {
   ProductCase p = product(512, 4096, 4096, 3, "gemm_ar");
   EXPECT_NEAR(productMicroseconds(machine(), p, "one_shot"),
-              8 + ideal(p) + 0.5 * 512 * 4096 * 2 * 2 / 200e3, 0.1);
+              1.1 * (8 + ideal(p) + 0.5 * 512 * 4096 * 2 * 2 / 200e3), 0.1);
 }
 
 TEST(Products, OneAfterTheOtherAddUp) {
