@@ -75,8 +75,8 @@ if ty.rank() == 0:
     print(explained)
 """, "spawned()\nprint(launched())", TILERY_CALIBRATION="off", TILERY_CACHE_DIR=str(tmp_path))
     reduced, copied = eval(shown.splitlines()[0])
-    assert set(reduced) == {"flagged", "one_shot", "two_shot", "copies", "chosen"}
-    assert set(copied) == {"push", "pull", "chosen"}
+    assert {"flagged", "one_shot", "two_shot", "copies", "chosen"} <= set(reduced)
+    assert {"push", "pull", "chosen"} <= set(copied)
     for explained in (reduced, copied):
         assert explained.pop("chosen") == min(explained, key=explained.get)
     assert shown.splitlines()[1] == "[]" and not list(tmp_path.glob("*.calibration.json"))
