@@ -51,18 +51,13 @@ static constexpr const char *figures = R"({
   "gemm_rs.overlapped.factor": 0.973, "gemm_rs.overlapped.exposed": 0.795, "matmul.start": 0,
   "matmul.factor": 1, "matmul.exposed": 0,
   "all_gather.direct.1024": 14, "all_gather.direct.1048576": 16,
-  "all_gather.direct.16777216": 68, "all_gather.direct_copies.1024": 28,
-  "all_gather.direct_copies.1048576": 30, "all_gather.direct_copies.16777216": 70,
-  "reduce_scatter.direct.1024": 14, "reduce_scatter.direct.1048576": 18,
+  "all_gather.direct.16777216": 68, "reduce_scatter.direct.1024": 14, "reduce_scatter.direct.1048576": 18,
   "reduce_scatter.direct.8388608": 43, "all_reduce.direct.1024": 14,
   "all_reduce.direct.1048576": 16.6, "all_reduce.direct.4194304": 31,
   "all_reduce.direct.16777216": 68, "all_to_all.direct.1024": 14,
   "all_to_all.direct.1048576": 18, "all_to_all.direct.8388608": 46,
-  "all_to_all.direct_copies.1024": 28, "all_to_all.direct_copies.1048576": 30,
-  "all_to_all.direct_copies.8388608": 47, "broadcast.direct.1024": 14,
-  "broadcast.direct.1048576": 16, "broadcast.direct.16777216": 68,
-  "broadcast.direct_copies.1024": 28, "broadcast.direct_copies.1048576": 30,
-  "broadcast.direct_copies.16777216": 66
+  "broadcast.direct.1024": 14,
+  "broadcast.direct.1048576": 16, "broadcast.direct.16777216": 68
 })";
 
 const Calibration &Calibration::builtIn() {

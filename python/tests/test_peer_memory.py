@@ -336,7 +336,8 @@ if rank == 1:
     cuda.fake_cuda_fail(b"cuIpcGetMemHandle", 1)
 for turn in range(2):
     ty.ops.all_reduce(large, stepped)
-    assert kernels() == ["all_reduce_one_shot"], kernels()
+    launched = kernels()
+    assert launched and not any("direct" in name for name in launched), launched
 try:
     ty.ops.all_reduce(large, stepped, form="direct")
     raise AssertionError("it is not shared")
