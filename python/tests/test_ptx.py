@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tilery import ops
+
 ROOT = Path(__file__).resolve().parents[2]
 GPUS = ["sm_80", "sm_89", "sm_90a"]
 # Remarks after which ptxas itself serialises wgmma, or ignores the registers that warps give away.
@@ -192,8 +194,7 @@ OPERATORS = [
 
 
 def test_every_operator_is_listed():
-    folders = {path.parent.name for path in (ROOT / "ops").glob("*/*.py")}
-    assert {op for op, *_ in OPERATORS} == folders - {"__pycache__"}
+    assert {op for op, *_ in OPERATORS} == {op["name"] for op in ops.list()}
 
 
 @pytest.mark.parametrize("gpu", GPUS)
