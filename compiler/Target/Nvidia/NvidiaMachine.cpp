@@ -117,6 +117,10 @@ Value NvidiaMachine::processor(OpBuilder &b, Location loc) const {
   return emitPtx(b, loc, "mov.u32 $0, %smid;", "=r", {b.getI32Type()}, {})[0];
 }
 
+Value NvidiaMachine::cycles(OpBuilder &b, Location loc) const {
+  return emitPtx(b, loc, "mov.u32 $0, %clock;", "=r", {b.getI32Type()}, {}, true)[0];
+}
+
 void NvidiaMachine::pause(OpBuilder &b, Location loc) const {
   emitPtx(b, loc, "nanosleep.u32 64;", "", {}, {}, true);
 }

@@ -41,6 +41,7 @@ public:
   mlir::Value instance(mlir::OpBuilder &b, mlir::Location loc) const override;
   mlir::Value processor(mlir::OpBuilder &b, mlir::Location loc) const override;
   mlir::Value clock(mlir::OpBuilder &b, mlir::Location loc) const override;
+  mlir::Value cycles(mlir::OpBuilder &b, mlir::Location loc) const override;
   void pause(mlir::OpBuilder &b, mlir::Location loc) const override;
   void pauseFor(mlir::OpBuilder &b, mlir::Location loc, mlir::Value time) const override;
   void exit(mlir::OpBuilder &b, mlir::Location loc) const override;

@@ -88,7 +88,9 @@ static bool polls(scf::WhileOp loop) {
 }
 
 LogicalResult Lowering::lowerWhile(scf::WhileOp op) {
-  Value pollingSince = polls(op) ? machine.clock(b, loc) : Value();
+  std::optional<Polling> polling;
+  if (polls(op))
+    polling = Polling{variable(i32(0)), variable(i64(0))};
   enterLoop(op.getBefore());
   enterLoop(op.getAfter());
   auto loop = scf::WhileOp::create(b, loc, loweredTypes(op.getResultTypes()),
@@ -108,8 +110,8 @@ LogicalResult Lowering::lowerWhile(scf::WhileOp op) {
                            flattened(condition.getArgs()));
   Block *after = start(loop.getAfter(), ValueRange(op.getAfterArguments()).getTypes());
   bind(op.getAfterArguments(), after->getArguments());
-  if (pollingSince)
-    checkPolling(pollingSince);
+  if (polling)
+    checkPolling(*polling);
   if (failed(lowerBlock(op.getAfter().front())))
     return failure();
   scf::YieldOp::create(b, loc, flattened(op.getYieldOp().getOperands()));

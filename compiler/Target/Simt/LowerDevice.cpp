@@ -175,23 +175,33 @@ void Lowering::waitBeforeCopies(const SignalCondition &condition) {
   machine.orderCopies(b, loc);
 }
 
-void Lowering::checkPolling(Value start) {
+// Once in many tries, on one thread: threads wait for each other to read the clock, and to read the host's
+// memory, where the record of failures is (othersFailed).
+void Lowering::checkPolling(const Polling &polling) {
+  constexpr int64_t Between = 64;
   suspends = true;
-  Value timeout = loadContext(offsetof(tilery_gpu_context, timeout_ns), b.getI64Type());
-  Value waited = arith::SubIOp::create(b, loc, machine.clock(b, loc), start);
-  Value late = arith::AndIOp::create(
-      b, loc, arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ugt, waited, timeout),
-      arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, timeout, i64(0)));
-  // One thread in the last microsecond of 32, as in othersFailed: not in the first one, in which most
-  // waits end.
-  Value part = arith::AndIOp::create(b, loc, waited, i64(0x7fff));
-  Value isTime = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::uge, part, i64(0x7c00));
-  Value looks = arith::AndIOp::create(b, loc, isTime, isFirstThread());
-  Value kind =
-      emitIf(looks, b.getI32Type(), [&] { return failureKind(); }, [&] { return i32(0); });
-  Value broken = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, kind, i32(0));
+  Value tries = arith::AddIOp::create(b, loc, read(polling.tries), i32(1));
+  LLVM::StoreOp::create(b, loc, tries, polling.tries);
+  Value turn = arith::AndIOp::create(b, loc, tries, i32(Between - 1));
+  Value isTurn = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, turn, i32(0));
+  auto look = [&]() -> Value {
+    Value timeout = loadContext(offsetof(tilery_gpu_context, timeout_ns), b.getI64Type());
+    Value now = machine.clock(b, loc);
+    Value since = LLVM::LoadOp::create(b, loc, b.getI64Type(), polling.since);
+    Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, since, i64(0));
+    Value start = arith::SelectOp::create(b, loc, isFirst, now, since);
+    LLVM::StoreOp::create(b, loc, start, polling.since);
+    Value waited = arith::SubIOp::create(b, loc, now, start);
+    Value late = arith::AndIOp::create(
+        b, loc, arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ugt, waited, timeout),
+        arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, timeout, i64(0)));
+    Value broken = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, failureKind(), i32(0));
+    return arith::OrIOp::create(b, loc, late, broken);
+  };
+  Value failed = emitIf(andI(isTurn, isFirstThread()), b.getI1Type(), look,
+                        [&] { return arith::ConstantIntOp::create(b, loc, 0, 1).getResult(); });
   // The first failure's record stays: a second one finds it claimed.
-  failWhere(arith::OrIOp::create(b, loc, late, broken), TILERY_GPU_WAIT_TIMEOUT, -1, {});
+  failWhere(failed, TILERY_GPU_WAIT_TIMEOUT, -1, {});
 }
 
 //===-- Transfers ----------------------------------------------------------------------------------------===//

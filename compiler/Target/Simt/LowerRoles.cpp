@@ -59,21 +59,21 @@ void Lowering::initialiseRings() {
 
 // The slot and phase that a role is at live in memory that LLVM turns into registers: loops then
 // need not carry them by hand.
-Value Lowering::variable(int64_t initial) {
+Value Lowering::variable(Value initial) {
   Value address;
   {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(&function.getBody().front()); // where LLVM looks for variables
-    address = LLVM::AllocaOp::create(b, loc, pointerType(0), b.getI32Type(), i32(1), 4);
+    address = LLVM::AllocaOp::create(b, loc, pointerType(0), initial.getType(), i32(1));
   }
-  LLVM::StoreOp::create(b, loc, i32(initial), address);
+  LLVM::StoreOp::create(b, loc, initial, address);
   return address;
 }
 
 void Lowering::startRings(bool producer) {
   for (Ring &ring : rings) {
-    ring.slot = variable(0);
-    ring.phase = variable(producer ? 1 : 0);
+    ring.slot = variable(i32(0));
+    ring.phase = variable(i32(producer ? 1 : 0));
   }
 }
 

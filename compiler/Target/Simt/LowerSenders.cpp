@@ -18,8 +18,9 @@ namespace tilery::simt {
 
 // Of each sender. More would stand before the copies that bring operands, for which one engine does both.
 static constexpr unsigned rowsUnderWay = 1;
-// Of the time from one post to the next, what senders may pause in all, and the longest pause (nanoseconds).
-static constexpr int64_t pausedPart = 3, longestPause = 1000;
+// Senders pause so many nanoseconds in all as one part of the cycles from one post to the next, somewhat more
+// than half a nanosecond each; the longest pause.
+static constexpr int64_t pausedPart = 5, longestPause = 1000;
 
 /// Where things are in a post box.
 enum Post : int64_t {
@@ -53,18 +54,13 @@ void Lowering::initialisePosts() {
 void Lowering::startPosts() {
   if (!postStride)
     return;
-  postPhase = variable(1); // before the first post its box is empty
-  postTime = variable(0);
-  LLVM::StoreOp::create(b, loc, now(), postTime);
-}
-
-Value Lowering::now() {
-  return arith::TruncIOp::create(b, loc, b.getI32Type(), machine.clock(b, loc));
+  postPhase = variable(i32(1)); // before the first post its box is empty
+  postTime = variable(machine.cycles(b, loc));
 }
 
 // Between the rows of this post, by the time since the last one.
 Value Lowering::pauseOfRows(int64_t rows) {
-  Value time = now(), passed = arith::SubIOp::create(b, loc, time, read(postTime));
+  Value time = machine.cycles(b, loc), passed = arith::SubIOp::create(b, loc, time, read(postTime));
   LLVM::StoreOp::create(b, loc, time, postTime);
   int64_t rowsOfSender = rows * int64_t(llvm::divideCeil(numWarps, senderWarps));
   Value pause = arith::DivUIOp::create(b, loc, passed, i32(pausedPart * rowsOfSender));

@@ -155,7 +155,11 @@ private:
                             core::MemorySemantic semantic, core::MemoryScope scope,
                             llvm::function_ref<Value(Value address, unsigned r)> emit);
   /// In a loop that polls memory: fails the wait when it lasts too long or others have failed.
-  void checkPolling(Value start);
+  /// A loop that polls: addresses of variables, how often it has, and since when (0: not known yet).
+  struct Polling {
+    Value tries, since; ///< i32, i64
+  };
+  void checkPolling(const Polling &polling);
   /// `emit`'s value where `condition` holds (always when null), else `otherwise`.
   Value emitIf(Value condition, Type type, llvm::function_ref<Value()> emit,
                llvm::function_ref<Value()> otherwise);
@@ -199,7 +203,7 @@ private:
   void initialiseRings();
   void startRings(bool producer);
   void advance(const Ring &ring);
-  Value variable(int64_t initial); ///< address of an i32 that LLVM turns into a register
+  Value variable(Value initial); ///< address of an integer that LLVM turns into a register
   Value read(Value variable);
   Value sharedInteger();
   Value slotAddress(const Ring &ring, unsigned tile, Value slot);
@@ -241,7 +245,6 @@ private:
   void post(ArrayRef<std::pair<int64_t, Value>> fields);
   void postRows(const StagedRows &staged);
   void endPosts();
-  Value now(); ///< i32, nanoseconds
   Value pauseOfRows(int64_t rows);
   void lowerSenders(Value number);
   Value carryPosts(Value first, Value phase);

@@ -77,6 +77,8 @@ public:
   virtual mlir::Value processor(mlir::OpBuilder &b, mlir::Location loc) const = 0;
   /// Nanoseconds, i64.
   virtual mlir::Value clock(mlir::OpBuilder &b, mlir::Location loc) const = 0;
+  /// Of this processor, i32; cheaper than the clock.
+  virtual mlir::Value cycles(mlir::OpBuilder &b, mlir::Location loc) const = 0;
   /// Lets others run for a fraction of a microsecond.
   virtual void pause(mlir::OpBuilder &b, mlir::Location loc) const = 0;
   /// Of about so many nanoseconds (i32), for one that polls rarely.
