@@ -85,34 +85,16 @@ void AgGemm::run() {
     overlapped(agreed, form == "copies");
 }
 
-// A chunk is worth its signal from about 1 MiB on.
+// A chunk is worth its signal from about 1 MiB on. Powers of two, since each number has a workspace.
 int64_t AgGemm::chooseChunks(bool fast) const {
   constexpr int64_t chunkBytes = 1 << 20, mostChunks = 16;
-  int64_t pieces = fast ? rows * rowBytes / chunkBytes : rows / 64;
-  return call.options.natural("chunks", std::clamp<int64_t>(pieces, 1, fast ? mostChunks : 4));
+  auto pieces = uint64_t(std::max<int64_t>(fast ? rows * rowBytes / chunkBytes : rows / 64, 1));
+  return call.options.natural("chunks", std::min<int64_t>(int64_t(std::bit_floor(pieces)), fast ? mostChunks : 4));
 }
 
-// Who sends leaves out a tile, which costs a round unless the last one has places left, and should not take
-// longer for its shares than for that. As few as bring the others' rows while the own ones are computed.
 int64_t AgGemm::bestComm(const Overlapped &o) const {
-  constexpr double bytesOfOne = 12e3, bytesOfLink = 340e3, begin = 5; // a microsecond; microseconds
-  int64_t tiles = o.tiles(m), remote = tiles - tiles / ranks;
-  int64_t rounds = ceilDiv(tiles, o.instances);
-  double round = o.plan.microseconds / double(rounds);
-  double best = 0;
-  int64_t chosen = 1;
-  for (int64_t comm = 1; comm <= std::min<int64_t>(o.instances / 2, 64); comm *= 2) {
-    double bytes = double((ranks - 1) * rows * rowBytes);
-    double arrived = begin + bytes / std::min(double(comm) * bytesOfOne, bytesOfLink);
-    double time = std::max({round * double(ceilDiv(tiles + comm, o.instances)),
-                            arrived + round * double(ceilDiv(remote, o.instances)),
-                            arrived + round * double(rounds - 1)});
-    if (comm == 1 || time < best * 0.99) {
-      best = time;
-      chosen = comm;
-    }
-  }
-  return chosen;
+  double bytes = double((ranks - 1) * rows * rowBytes);
+  return bestSenders(o.plan.microseconds, o.tiles(m), o.instances, ranks, bytes).count;
 }
 
 int64_t AgGemm::chooseComm(const Overlapped &o) const {

@@ -61,10 +61,11 @@ double idealMatmul(const Calibration &figures, const MatmulPlan &plan, const Mat
 
 static int64_t rowsOfRank(const ProductCase &p) { return ceilDiv(p.problem.m, p.ranks); }
 
-static int64_t rounds(const ProductCase &p) {
-  int64_t tiles = ceilDiv(p.problem.m, p.plan.rows) * ceilDiv(p.problem.n, p.plan.columns);
-  return ceilDiv(tiles, std::max<int64_t>(p.instances, 1));
+static int64_t tilesOf(const ProductCase &p) {
+  return ceilDiv(p.problem.m, p.plan.rows) * ceilDiv(p.problem.n, p.plan.columns);
 }
+
+static int64_t rounds(const ProductCase &p) { return ceilDiv(tilesOf(p), p.instances); }
 
 // Tiles of own rows alone begin at once, if there are any.
 static bool beginsEarly(const ProductCase &p) {
@@ -110,15 +111,47 @@ static double summedBytes(const ProductCase &p, const std::string &form) {
   return double(rows * p.problem.n * p.sumSize * (p.ranks - 1));
 }
 
+// Who sends leaves out a tile, which costs a round unless the last one has places left, and should not take
+// longer for its shares than for that. As few as bring the others' rows while the own ones are computed.
+Senders bestSenders(double product, int64_t tiles, int64_t instances, int ranks, double bytes) {
+  constexpr double bytesOfOne = 12e3, bytesOfLink = 340e3, begin = 5; // a microsecond; microseconds
+  int64_t remote = tiles - tiles / ranks, rounds = ceilDiv(tiles, instances);
+  double round = product / double(rounds);
+  Senders best{1, Never};
+  for (int64_t count = 1; count <= std::clamp<int64_t>(instances / 2, 1, 64); count *= 2) {
+    double arrived = begin + bytes / std::min(double(count) * bytesOfOne, bytesOfLink);
+    double time = std::max({round * double(ceilDiv(tiles + count, instances)),
+                            arrived + round * double(ceilDiv(remote, instances)),
+                            arrived + round * double(rounds - 1)});
+    if (time < best.microseconds * 0.99)
+      best = {count, time};
+  }
+  return best;
+}
+
+// Tiles are of one rank's rows each, unless there are few. Where memory bounds them they take up to twice as
+// long as in `matmul`: none is cut into parts, so fewer instances ask for B.
+static double productOfSums(const Calibration &figures, const ProductCase &p, const std::string &form) {
+  MatmulProblem tiled = p.problem;
+  MatmulPlan plan = p.plan;
+  if (form == "two_shot" || (form == "overlapped" && rowsOfRank(p) >= plan.rows))
+    tiled.m = p.ranks * ceilDiv(rowsOfRank(p), plan.rows) * plan.rows;
+  plan.whole = ceilDiv(tiled.m, plan.rows) * ceilDiv(tiled.n, plan.columns);
+  double product = idealMatmul(figures, plan, tiled, p.device);
+  double memory = memoryMicroseconds(p.problem, p.device);
+  return product + memory * memory / product;
+}
+
 Ideal idealProduct(const Calibration &figures, const ProductCase &p, const std::string &form) {
   const Curve *link = figures.curve("all_gather.push"), *copies = figures.curve("link.copies");
   if (!link || !copies)
     return {Never, 0};
   if (p.op != "ag_gemm")
-    return {idealMatmul(figures, p.plan, p.problem, p.device), summedBytes(p, form) / link->rate()};
+    return {productOfSums(figures, p, form), summedBytes(p, form) / link->rate()};
   if (form == "copies")
     return {gathered(figures, p, *copies), 0};
-  return {productOfBlocks(figures, p), gatheredBytes(p) / link->rate()};
+  double product = productOfBlocks(figures, p);
+  return {bestSenders(product, tilesOf(p), p.instances, p.ranks, gatheredBytes(p)).microseconds, 0};
 }
 
 // The operators `matmul`, which may cut tiles into parts, and a collective, one after the other.

@@ -43,6 +43,13 @@ double productMicroseconds(const Calibration &figures, const ProductCase &produc
                            const std::string &form);
 /// What an overlapped form's fit starts from.
 Ideal idealProduct(const Calibration &figures, const ProductCase &product, const std::string &form);
+/// Who of the instances of a gathered product sends rows to the others.
+struct Senders {
+  int64_t count;
+  double microseconds; ///< that the product takes then
+};
+/// `product` takes so many microseconds in all instances; `bytes` go to the others.
+Senders bestSenders(double product, int64_t tiles, int64_t instances, int ranks, double bytes);
 /// What `matmul` starts from: what the planner expects, or, if that is longer, what power allows. The planner
 /// knows processors at their full clock, which all of them together do not keep for long.
 double idealMatmul(const Calibration &figures, const MatmulPlan &plan, const MatmulProblem &problem,

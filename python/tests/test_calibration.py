@@ -75,8 +75,8 @@ if ty.rank() == 0:
     print(explained)
 """, "spawned()\nprint(launched())", TILERY_CALIBRATION="off", TILERY_CACHE_DIR=str(tmp_path))
     reduced, copied = eval(shown.splitlines()[0])
-    assert {"flagged", "one_shot", "two_shot", "copies", "chosen"} <= set(reduced)
-    assert {"push", "pull", "chosen"} <= set(copied)
+    assert set(reduced) == {"flagged", "one_shot", "two_shot", "copies", "direct", "chosen"}
+    assert set(copied) == {"push", "pull", "direct", "direct_copies", "chosen"}
     for explained in (reduced, copied):
         assert explained.pop("chosen") == min(explained, key=explained.get)
     assert shown.splitlines()[1] == "[]" and not list(tmp_path.glob("*.calibration.json"))
