@@ -130,6 +130,28 @@ def test_overlap_shows_what_was_measured(tilery, tmp_path, status):  # noqa: F81
     assert len(points(ElementTree.parse(output.with_suffix(".svg")).iter())) == 3
 
 
+def test_explain_shows_every_form_beside_what_was_expected(tilery, tmp_path):  # noqa: F811
+    shape = {"op": "gemm_rs", "m": 64, "n": 512, "k": 256, "error": 0.0}
+    chosen = shape | {"chosen": "unfused", "expected": {"overlapped": 9.04, "unfused": 8.5},
+                      "form overlapped": 8.0, "form unfused": 10.0, "ours": 10.0, "regret": 0.25}
+    failed = shape | {"chosen": "unfused", "expected": {"unfused": 8.5}}
+    written(tmp_path / "measured.json", chosen, failed)
+    python = tmp_path / "python"
+    python.write_text(PYTHON.format(folder=tmp_path, status=0))
+    python.chmod(0o755)
+    output = tmp_path / "overlap.json"
+    shown = tilery("bench", "overlap", "--explain", "--random", "7", "--python", str(python), "-o", str(output))
+    program, *arguments = (tmp_path / "arguments.0").read_text().split()
+    assert arguments == ["--explain", "--output", str(output), "--random", "7"]
+    title, first, second, where = shown.splitlines()
+    assert title.endswith("us: measured (expected), * chosen") and where == str(output)
+    assert first.split() == ["gemm_rs", "64", "512", "256", "regret", "25.0", "%", "overlapped", "8.0", "(9.0)",
+                             "*unfused", "10.0", "(8.5)"]
+    assert second.split() == ["gemm_rs", "64", "512", "256", "regret", "-", "*unfused", "-", "(8.5)"]
+    assert not output.with_suffix(".svg").exists()
+    assert "--random" in tilery("bench", "overlap", "--random", "7", status=107)
+
+
 def test_overlap_without_what_it_needs(tilery, tmp_path):  # noqa: F811
     python = tmp_path / "python"
     python.write_text(f"#!/bin/sh\nexec {sys.executable} -S \"$@\"\n")  # has no packages
