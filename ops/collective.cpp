@@ -26,7 +26,7 @@ FormChoice chooseCollectiveForm(Call &call, const std::vector<std::string> &form
   int ranks = call.world().size();
   auto best = [&](bool peersBuffers) {
     const char *rule = peersBuffers && bytes >= direct ? "direct" : onHost;
-    return chooseForm(call, forms, rule, [&](const Calibration &figures, const std::string &form) {
+    return chooseForm(call, forms, rule, {bytes, size, peersBuffers}, [&](const Calibration &figures, const std::string &form) {
       return isDirect(form) && !peersBuffers
                  ? Never
                  : collectiveMicroseconds(figures, call.op, form, ranks, bytes, size);

@@ -3,6 +3,8 @@
 // Tiles, agreement and workspace of an overlapped product.
 #include "ops/overlapped.h"
 
+#include <optional>
+
 namespace tilery::ops {
 
 std::vector<std::pair<std::string, std::string>>
@@ -100,11 +102,16 @@ AgreedProduct agreeOnProduct(Call &call, AgreedValues values, const Matrix &a, c
 std::string chooseProductForm(Call &call, const std::vector<std::string> &forms, const char *onHost,
                               const AgreedProduct &agreed, int64_t sumSize, int64_t depth) {
   int ranks = call.world().size();
-  ProductCase product = productCase(call.op, agreed.problem, agreed.device, ranks, agreed.instances,
-                                    sumSize, depth);
-  return chooseForm(call, forms, onHost, [&](const Calibration &figures, const std::string &form) {
-    bool apart = form == "unfused";
-    return ranks == 1 && !apart ? Never : productMicroseconds(figures, product, form);
+  const MatmulProblem &p = agreed.problem;
+  std::vector<int64_t> depends = {p.m, p.n, p.k, p.dtype, p.streams, p.columnUnit, agreed.device.processors,
+                                  int64_t(agreed.device.shared_bytes), agreed.instances, sumSize};
+  std::optional<ProductCase> product;
+  return chooseForm(call, forms, onHost, depends, [&](const Calibration &figures, const std::string &form) {
+    if (ranks == 1 && form != "unfused")
+      return Never;
+    if (!product)
+      product = productCase(call.op, p, agreed.device, ranks, agreed.instances, sumSize, depth);
+    return productMicroseconds(figures, *product, form);
   });
 }
 

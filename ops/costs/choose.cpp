@@ -15,9 +15,10 @@
 namespace tilery::ops {
 
 namespace {
-/// Of one world; null: rules decide.
+/// Of one world.
 struct Known {
-  std::shared_ptr<const Calibration> figures;
+  std::shared_ptr<const Calibration> figures; ///< null: rules decide
+  std::map<std::vector<int64_t>, std::string> choices;
 };
 
 struct Worlds {
@@ -34,8 +35,31 @@ static Worlds &worlds() {
 static std::shared_ptr<const Calibration> remember(World &world,
                                                    std::shared_ptr<const Calibration> figures) {
   std::lock_guard lock(worlds().mutex);
-  worlds().bySerial[tilery_world_serial(world.handle())] = {figures};
+  worlds().bySerial[tilery_world_serial(world.handle())] = {figures, {}};
   return figures;
+}
+
+// What `known` says of the world, which needs no other rank; nothing where it is not known.
+template <typename Value> static Value ofWorld(World &world, Value nothing, auto known) {
+  std::lock_guard lock(worlds().mutex);
+  auto found = worlds().bySerial.find(tilery_world_serial(world.handle()));
+  return found == worlds().bySerial.end() ? nothing : known(found->second);
+}
+
+static std::string rememberedChoice(World &world, const std::vector<int64_t> &depends) {
+  return ofWorld(world, std::string(), [&](const Known &known) {
+    auto found = known.choices.find(depends);
+    return found == known.choices.end() ? std::string() : found->second;
+  });
+}
+
+static void rememberChoice(World &world, std::vector<int64_t> depends, const std::string &form) {
+  constexpr size_t most = 4096; // shapes of a program that has a new one in each call
+  ofWorld(world, false, [&](Known &known) {
+    if (known.choices.size() >= most)
+      known.choices.clear();
+    return known.choices.emplace(std::move(depends), form).second;
+  });
 }
 
 static std::shared_ptr<const Calibration> builtIn() {
@@ -102,13 +126,9 @@ static std::shared_ptr<const Calibration> resolve(Call &call) {
 }
 
 static std::shared_ptr<const Calibration> figuresOf(Call &call) {
-  {
-    std::lock_guard lock(worlds().mutex);
-    auto found = worlds().bySerial.find(tilery_world_serial(call.world().handle()));
-    if (found != worlds().bySerial.end())
-      return found->second.figures;
-  }
-  return resolve(call);
+  using Figures = std::optional<std::shared_ptr<const Calibration>>;
+  Figures kept = ofWorld(call.world(), Figures(), [](const Known &known) { return Figures(known.figures); });
+  return kept ? *kept : resolve(call);
 }
 
 const std::string &calibrate(World &world) {
@@ -127,9 +147,13 @@ const std::string &calibrate(World &world) {
 }
 
 std::string chooseForm(Call &call, const std::vector<std::string> &forms, const char *onHost,
-                       const FormCost &cost) {
+                       std::vector<int64_t> depends, const FormCost &cost) {
   std::string chosen = formOf(call, forms, "");
-  if (!chosen.empty() && !call.explanation)
+  if (!call.explanation && chosen.empty()) {
+    depends.push_back(textNumber(call.op));
+    chosen = rememberedChoice(call.world(), depends);
+  }
+  if (!call.explanation && !chosen.empty())
     return chosen;
   std::vector<std::pair<std::string, double>> costs;
   if (std::shared_ptr<const Calibration> figures = figuresOf(call))
@@ -141,6 +165,7 @@ std::string chooseForm(Call &call, const std::vector<std::string> &forms, const 
     chosen = least == costs.end() ? onHost : least->first;
   if (call.explanation)
     explain(call, costs, chosen);
+  rememberChoice(call.world(), std::move(depends), chosen);
   return chosen;
 }
 

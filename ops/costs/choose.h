@@ -7,6 +7,7 @@
 #include "ops/op.h"
 
 #include <functional>
+#include <vector>
 
 namespace tilery::ops {
 
@@ -15,9 +16,10 @@ using FormCost = std::function<double(const Calibration &figures, const std::str
 
 /// Option 'form', one of `forms`, or by cost where that is left at "auto", the first of them;
 /// `onHost` where program instances take turns on the host's processor, so that rules do. Collective
-/// where the form is not given: all ranks must ask with the same costs.
+/// where the form is not given: all ranks must ask with the same costs. `depends` is all that an operator's
+/// costs depend on, besides the world: the same is not computed again.
 std::string chooseForm(Call &call, const std::vector<std::string> &forms, const char *onHost,
-                       const FormCost &cost);
+                       std::vector<int64_t> depends, const FormCost &cost);
 
 /// Collective: measures and keeps the figures of this world; their text.
 const std::string &calibrate(World &world);

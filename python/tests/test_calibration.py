@@ -10,7 +10,7 @@ import pytest
 from test_cli import tilery  # noqa: F401
 from test_devices import fake
 
-FIGURES = {"version": 2, "ranks": 2, "sustained": 700e6}
+FIGURES = {"version": 3, "ranks": 2, "sustained": 700e6}
 for _op, _forms in {"all_gather": ("flagged", "push", "copies"), "all_reduce": ("flagged", "one_shot"),
                     "link": ("copies",)}.items():
     for _number, _form in enumerate(_forms, 1):
@@ -68,6 +68,44 @@ def test_a_call_takes_the_form_that_was_explained(tmp_path):
     assert run(call, after, TILERY_CALIBRATION=figures(tmp_path, **slow)) == "all_gather_push\n"
 
 
+# From 1 KiB of a rank on; a peer's memory is reached at once, but not as fast as by copy engines.
+def choices(tmp_path, copies: int) -> list:
+    """Forms of all_gather that ranks choose where copy engines bring so many bytes a microsecond."""
+    peers = {f"all_gather.direct.{bytes}": 22 + bytes / 2500 for bytes in (1 << 10, 1 << 20)}
+    engines = {f"all_gather.copies.{bytes}": 30 + bytes / copies for bytes in (1 << 10, 1 << 20)}
+    ranks = eval(run('''
+        return [ty.ops.explain("all_gather", ty.zeros(512 << at, "bf16", device="cuda"),
+                               ty.zeros(1024 << at, "bf16", device="cuda"))["chosen"] for at in range(11)]
+        ''', 'print(ty.spawn(body, ranks=2, device="cuda", heap_bytes=1 << 30))',
+        TILERY_CALIBRATION=figures(tmp_path, **peers, **engines)))
+    assert len(ranks) == 2 and ranks[0] == ranks[1]
+    return ranks[0]
+
+
+# 10 + b / 1000 = 22 + b / 2500 at 20 000 bytes; 22 + b / 2500 = 30 + b / 5000 at 40 000, = 30 + b / 2600 at
+# 520 000.
+def test_larger_messages_take_other_forms_and_slower_engines_later_ones(tmp_path):
+    assert choices(tmp_path, copies=5000) == ["flagged"] * 5 + ["direct"] + ["copies"] * 5
+    assert choices(tmp_path, copies=2600) == ["flagged"] * 5 + ["direct"] * 4 + ["copies"] * 2
+    assert choices(tmp_path, copies=1000) == ["flagged"] * 5 + ["direct"] * 6
+
+
+# The fake clock shows the same for all forms, of which the first is taken then.
+def test_choices_are_remembered_until_figures_are_new(tmp_path):
+    shown = run("""
+for _ in range(2):
+    ty.ops.all_gather(x, out, form="auto")
+ty.ops.calibrate()
+explained = ty.ops.explain("all_gather", x, out)["chosen"]
+ty.ops.all_gather(x, out)
+if ty.rank() == 0:
+    print(explained)
+""", "spawned()\nprint(launched()[:4], launched()[-1])", TILERY_CALIBRATION=figures(tmp_path),
+                TILERY_CACHE_DIR=str(tmp_path))
+    explained, kernels = shown.splitlines()
+    assert kernels.count("collect") == 2 and kernels.endswith(f"all_gather_{explained}"), shown
+
+
 def test_built_in_figures(tmp_path):
     shown = run("""
 explained = [ty.ops.explain("all_reduce", small, small), ty.ops.explain("broadcast", x, ty.zeros(n, "bf16", device="cuda"))]
@@ -90,7 +128,7 @@ def test_a_machine_is_measured_once(tmp_path):
     assert launches() > 1000
     kept, = tmp_path.glob("*.calibration.json")
     measured = json.loads(kept.read_text())
-    assert measured["version"] == 2 and measured["ranks"] == 2 and measured["sustained"] > 0
+    assert measured["version"] == 3 and measured["ranks"] == 2 and measured["sustained"] > 0
     assert all(value >= 0 for value in measured.values())
     assert {"gemm_rs.overlapped 16x8192x8192", "gemm_rs.overlapped.exposed", "link.copies.16777216",
             "all_reduce.flagged.1024", "matmul.factor"} <= set(measured)
