@@ -178,6 +178,22 @@ def test_own_rows_are_copied_only_where_a_tile_has_others_too(m, misaligned, cop
     """) == [str(2 * (2 * 4 + copied))]
 
 
+def test_chunks_are_a_power_of_two():
+    """Each of 2 ranks has 7 MiB of rows, which go in 4 chunks, each with a signal."""
+    assert launches("""
+        def body():
+            a, b, c = arrays((7168, 512), (512, 256), (14336, 256), kind="fp16")
+            ty.ops.ag_gemm(a, b, c, form="copies")
+            ty.barrier()
+            if ty.rank() == 0:
+                fake.fake_cuda_reset()
+            ty.barrier()
+            ty.ops.ag_gemm(a, b, c, form="copies")
+        ty.spawn(body, ranks=2, device="cuda", heap_bytes=1 << 30)
+        print(fake.fake_cuda_calls().decode().split().count("cuMemcpyAsync"))
+    """) == [str(2 * 2 * 4)]
+
+
 def test_own_parts_are_gathered_without_copies():
     """Each of 2 ranks copies 3 chunks and their signals to the other, and none to itself."""
     assert launches("""
