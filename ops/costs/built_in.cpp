@@ -76,10 +76,10 @@ static constexpr const char *figures = R"({
   "reduce_scatter.push.131072": 10.9, "reduce_scatter.push.1048576": 12.9,
   "reduce_scatter.push.4194304": 28.4, "reduce_scatter.push.16777216": 104, "ag_gemm.copies.start": 0,
   "ag_gemm.copies.factor": 1, "ag_gemm.copies.exposed": 0, "ag_gemm.instances.start": 7.93,
-  "ag_gemm.instances.factor": 1.02, "ag_gemm.instances.exposed": 0, "gemm_ar.one_shot.start": 7.3,
-  "gemm_ar.one_shot.factor": 0.926, "gemm_ar.one_shot.exposed": 0.679, "gemm_ar.two_shot.start": 23.3,
-  "gemm_ar.two_shot.factor": 1.01, "gemm_ar.two_shot.exposed": 0.163, "gemm_rs.overlapped.start": 10.6,
-  "gemm_rs.overlapped.factor": 0.904, "gemm_rs.overlapped.exposed": 0.357, "matmul.start": 0,
+  "ag_gemm.instances.factor": 1.02, "ag_gemm.instances.exposed": 0, "gemm_ar.one_shot.start": 5.08,
+  "gemm_ar.one_shot.factor": 1, "gemm_ar.one_shot.exposed": 0.591, "gemm_ar.two_shot.start": 23.3,
+  "gemm_ar.two_shot.factor": 1.01, "gemm_ar.two_shot.exposed": 0.163, "gemm_rs.overlapped.start": 7.71,
+  "gemm_rs.overlapped.factor": 1, "gemm_rs.overlapped.exposed": 0.155, "matmul.start": 0,
   "matmul.factor": 1.03, "matmul.exposed": 0
 })";
 

@@ -39,8 +39,8 @@ double Curve::at(double bytes) const {
 // coordinate-wise algorithm for the non-negative least squares problem, 2005).
 Fit fitted(const std::vector<std::pair<Ideal, double>> &measured) {
   constexpr int sweeps = 20'000;
-  Fit fit{0, 0, 0};
-  auto improve = [&](double &term, auto part) {
+  Fit fit{0, 1, 0};
+  auto improve = [&](double &term, double least, auto part) {
     double squares = 0, missing = 0;
     for (const auto &[ideal, time] : measured) {
       double share = part(ideal) / time;
@@ -48,12 +48,12 @@ Fit fitted(const std::vector<std::pair<Ideal, double>> &measured) {
       missing += share * (1 - fit.at(ideal) / time);
     }
     if (squares > 0)
-      term = std::max(0.0, term + missing / squares);
+      term = std::max(least, term + missing / squares);
   };
   for (int i = 0; i < sweeps; ++i) {
-    improve(fit.factor, [](const Ideal &ideal) { return ideal.product; });
-    improve(fit.exposed, [](const Ideal &ideal) { return ideal.sending; });
-    improve(fit.start, [](const Ideal &) { return 1.0; });
+    improve(fit.factor, 1, [](const Ideal &ideal) { return ideal.product; });
+    improve(fit.exposed, 0, [](const Ideal &ideal) { return ideal.sending; });
+    improve(fit.start, 0, [](const Ideal &) { return 1.0; });
   }
   return fit;
 }

@@ -39,7 +39,8 @@ struct Fit {
   }
 };
 
-/// The one with the least squares of relative errors, none of whose terms is negative.
+/// The one with the least squares of relative errors, none of whose terms is negative, nor the factor below
+/// 1: it would promise of long products that they take less than alone.
 Fit fitted(const std::vector<std::pair<Ideal, double>> &measured);
 
 /// All figures of a machine. As text they are a flat JSON object: "all_gather.push.1024" is a point of

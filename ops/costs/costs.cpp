@@ -148,6 +148,8 @@ Ideal idealProduct(const Calibration &figures, const ProductCase &p, const std::
     return {Never, 0};
   if (p.op != "ag_gemm")
     return {productOfSums(figures, p, form), summedBytes(p, form) / link->rate()};
+  if (rowsOfRank(p) * (p.ranks - 1) >= p.problem.m) // a rank has no rows, and no `a` that bulk copies bring
+    return {Never, 0};
   if (form == "copies")
     return {gathered(figures, p, *copies), 0};
   double product = productOfBlocks(figures, p);

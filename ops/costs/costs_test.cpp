@@ -65,13 +65,13 @@ TEST(Fit, FindsTheTermsOfWhatWasMeasured) {
   EXPECT_NEAR(fit.exposed, 0.6, 1e-4);
 }
 
-TEST(Fit, HasNoNegativeTerms) {
+TEST(Fit, TakesNoLessThanTheProductAlone) {
   Fit fit = fitted({{{10}, 5}, {{100}, 95}});
   EXPECT_EQ(fit.start, 0);
   EXPECT_EQ(fit.exposed, 0);
-  EXPECT_GT(fit.factor, 0.5);
+  EXPECT_EQ(fit.factor, 1);
   fit = fitted({{{10}, 95}, {{100}, 5}});
-  EXPECT_EQ(fit.factor, 0);
+  EXPECT_EQ(fit.factor, 1);
   EXPECT_NEAR(fitted({{{10}, 20}}).at({10}), 20, 1e-6);
 }
 
@@ -167,6 +167,14 @@ TEST(Products, EachRanksRowsNeedAllOfB) {
   EXPECT_GT(copies, 25 + 1.15 * ideal(product(512, 28672, 8192)));
   copies = productMicroseconds(machine(), product(4096, 28672, 8192), "copies");
   EXPECT_LT(copies, 25 + 1.05 * ideal(product(4096, 28672, 8192)));
+}
+
+// It has no `a` that bulk copies could bring, and the kernel is slow without them.
+TEST(Products, OfRanksWithoutRowsAreGatheredFirst) {
+  EXPECT_EQ(productMicroseconds(machine(), product(1, 4096, 4096), "copies"), Never);
+  EXPECT_EQ(productMicroseconds(machine(), product(6, 4096, 4096, 4), "copies"), Never); // 2, 2, 2, none
+  EXPECT_LT(productMicroseconds(machine(), product(7, 4096, 4096, 4), "copies"), Never);
+  EXPECT_LT(productMicroseconds(machine(), product(1, 4096, 4096), "unfused"), Never);
 }
 
 TEST(Products, HideAPartOfSending) {

@@ -298,7 +298,8 @@ void Measurement::product(const std::string &op, const std::string &form, const 
     if (shape.m > extent.rows)
       continue;
     double time = productTime(op, form, shape, operands, 5);
-    measured.emplace_back(idealOf(op, form, shape, operands), time);
+    if (Ideal ideal = idealOf(op, form, shape, operands); ideal.product < Never)
+      measured.emplace_back(ideal, time);
     figures.numbers[name + " " + text(within(extent, shape))] = time;
   }
   figures.fits[name] = fitted(measured);
