@@ -183,7 +183,7 @@ double productMicroseconds(const Calibration &figures, const ProductCase &p,
     return Never;
   // What competes with sending for the memory system is less certain than one thing after the other, by so
   // much of the time (two H200s, 42 shapes).
-  double doubt = p.op == "ag_gemm" ? 1 : 1.1;
+  double doubt = p.op == "ag_gemm" ? 1 : 1.05;
   return doubt * fit->at(idealProduct(figures, p, form));
 }
 

@@ -180,7 +180,8 @@ TEST(Products, OfRanksWithoutRowsAreGatheredFirst) {
 TEST(Products, HideAPartOfSending) {
   ProductCase p = product(512, 4096, 4096, 3, "gemm_ar");
   EXPECT_NEAR(productMicroseconds(machine(), p, "one_shot"),
-              8 + idealProduct(machine(), p, "one_shot").product + 0.5 * 512 * 4096 * 2 * 2 / 200e3, 0.1);
+              1.05 * (8 + idealProduct(machine(), p, "one_shot").product + 0.5 * 512 * 4096 * 2 * 2 / 200e3),
+              0.1);
 }
 
 // 114 MiB take 28 microseconds at 4.2 TB/s; the arithmetic of 16 rows next to nothing.
