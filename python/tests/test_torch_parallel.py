@@ -42,11 +42,30 @@ def test_collectives(ranks, dtype):
 
 @pytest.mark.parametrize("program", [
     "uneven", "heads_to_sequence", "gradients", "gathered_gradient", "only_some_gradients",
-    "autocast_and_checkpoint", "compiled", "operator_contracts", "whole_inputs_and_outputs",
+    "autocast_and_checkpoint", "operator_contracts", "whole_inputs_and_outputs",
     "layer_details", "mesh", "a_group_that_is_made_again", "symmetric_memory",
     "a_world_of_ones_own"])
 def test_program(ranks, program):
     ranks(program)
+
+
+def needs_compiler():
+    """inductor compiles C++ on the host, also for what runs on a GPU."""
+    from torch._inductor.cpp_builder import get_cpp_compiler
+    try:
+        get_cpp_compiler()
+    except Exception as error:
+        pytest.skip(f"torch's inductor finds no C++ compiler: {error}")
+
+
+@pytest.mark.parametrize("program", ["compiled", "compiled_in_order"])
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_compiled(ranks, program, backend):
+    if backend == "inductor":
+        needs_compiler()
+        if ranks.device == "cpu" and ranks.size > 2:
+            pytest.skip("each rank compiles C++, which two of them do")
+    ranks(program, backend=backend)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])

@@ -11,15 +11,23 @@ from __future__ import annotations
 import torch
 
 from tilery.interop.torch_groups import name_of, part, run, size_of
+from tilery.interop.torch_order import keep_order, order_in_inductor
 
 
 def operator(name: str, schema: str, shape, backward=None, setup=None):
-    """Makes the decorated function the custom operator tilery::<name>; `shape` is its fake."""
+    """Makes the decorated function the custom operator tilery::<name>; `shape` is its fake. Calls stay in
+    the program's order under torch.compile as well."""
     def make(function):
         made = torch.library.custom_op(f"tilery::{name}", function, mutates_args=(), schema=schema)
-        made.register_fake(shape)
+
+        @made.register_fake
+        def fake(*args, **kwargs):
+            order_in_inductor(made)
+            return shape(*args, **kwargs)
+
         if backward is not None:
             made.register_autograd(backward, setup_context=setup)
+        keep_order(made)
         return made
     return make
 
