@@ -140,6 +140,22 @@ tilery_status tilery_places_open(tilery_world *world, tilery_place *places, int3
   });
 }
 
+tilery_status tilery_order_begin(tilery_world *world) {
+  return guarded([&] {
+    capi::WorldUse used = use(world);
+    if (used->domain->onDevice())
+      used->operators.begin(used->device(), capi::launchStream(world));
+  });
+}
+
+tilery_status tilery_order_end(tilery_world *world) {
+  return guarded([&] {
+    capi::WorldUse used = use(world);
+    if (used->domain->onDevice())
+      used->operators.end();
+  });
+}
+
 const char *tilery_place_problem(const tilery_place *place) {
   return place->kind == TILERY_PLACE_NONE ? rt::problemText(place->problem) : "";
 }

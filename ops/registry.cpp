@@ -225,6 +225,22 @@ std::string explain(const std::string &name, tilery_world *world, const tilery_t
 }
 
 
+// Operators of a world share its workspaces, so that each follows the one before, whatever their streams.
+template <typename Action> static void inOrder(tilery_world *world, Action action) {
+  if (!world)
+    return action();
+  check(tilery_order_begin(world));
+  try {
+    action();
+  } catch (...) {
+    (void)tilery_order_end(world);
+    throw;
+  }
+  check(tilery_order_end(world));
+}
+
+static bool communicates(const std::string &name) { return find(name).communicates; }
+
 } // namespace tilery::ops
 
 template <typename Action> static tilery_status guarded(Action action) {
@@ -246,8 +262,12 @@ TILERY_API const char *tilery_ops_list(void) { return tilery::ops::list().c_str(
 TILERY_API tilery_status tilery_op_call(const char *name, tilery_world *world,
                                         const tilery_tensor *tensors, int32_t num_tensors,
                                         const char *options_json) {
-  return guarded(
-      [&] { tilery::ops::call(name ? name : "", world, tensors, num_tensors, options_json); });
+  return guarded([&] {
+    std::string op = name ? name : "";
+    tilery::ops::inOrder(tilery::ops::communicates(op) ? world : nullptr, [&] {
+      tilery::ops::call(op, world, tensors, num_tensors, options_json);
+    });
+  });
 }
 
 TILERY_API tilery_status tilery_op_explain(const char *name, tilery_world *world,
@@ -255,7 +275,10 @@ TILERY_API tilery_status tilery_op_explain(const char *name, tilery_world *world
                                            const char *options_json, const char **json) {
   static thread_local std::string text;
   return guarded([&] {
-    text = tilery::ops::explain(name ? name : "", world, tensors, num_tensors, options_json);
+    std::string op = name ? name : "";
+    tilery::ops::inOrder(tilery::ops::communicates(op) ? world : nullptr, [&] {
+      text = tilery::ops::explain(op, world, tensors, num_tensors, options_json);
+    });
     *json = text.c_str();
   });
 }
@@ -266,7 +289,7 @@ TILERY_API tilery_status tilery_calibrate(tilery_world *world, const char **json
       throw tilery::Error(tilery::Kind::Launch, "calibration needs a world; call ty.init() first "
                                                 "(tilery_world_init in C)");
     tilery::World ranks(world, tilery::World::Owns::Nothing);
-    *json = tilery::ops::calibrate(ranks).c_str();
+    tilery::ops::inOrder(world, [&] { *json = tilery::ops::calibrate(ranks).c_str(); });
   });
 }
 }

@@ -253,6 +253,11 @@ TILERY_API tilery_status tilery_device_workspace(tilery_world *world, int32_t de
 /* Launches of this thread that name no stream, operators' included, go to this one; null: as if it
  * had not been called. */
 TILERY_API void tilery_stream_use(void *stream);
+/* Between the two: what this rank then gives the stream that its launches take which name none follows on
+ * the device what it gave other streams between two such calls before. So do operators. A recorded graph's
+ * launches follow only its own, others only what is not recorded. One thread of the rank at a time. */
+TILERY_API tilery_status tilery_order_begin(tilery_world *world);
+TILERY_API tilery_status tilery_order_end(tilery_world *world);
 /* Waits for everything on the device (0: on every device that this process has launched on);
  * reports what failed in launches since the last call. world
  * may be null; in a world of several ranks on one device only this rank's stream is waited for. */

@@ -210,6 +210,68 @@ def test_own_parts_are_gathered_without_copies():
     """) == ["12"]
 
 
+STREAMS = """
+        def body():
+            x, = arrays(256, kind="fp32")
+            a, b = (ctypes.c_void_p() for _ in range(2))
+            for stream in (a, b):
+                fake.cuStreamCreate(ctypes.byref(stream), 1)
+
+            def ordered(*streams, team=ty.init()):
+                ty.barrier()
+                fake.fake_cuda_reset()
+                ty.barrier()
+                for stream in streams:
+                    _capi.library().tilery_stream_use(stream)
+                    ty.ops.all_reduce(x, x, form="flagged", team=team)
+                _capi.library().tilery_stream_use(None)
+                ty.barrier()
+                calls = fake.fake_cuda_calls().decode().split()
+                assert calls.count("cuEventRecord") == 2 * len(streams), calls
+                return calls.count("cuStreamWaitEvent") // 2
+"""
+
+
+def test_operators_of_a_world_follow_each_other_in_all_streams():
+    """An event behind each; waited for where the stream is another one than before, also when its owner
+    has destroyed that."""
+    assert launches(STREAMS + """
+            found = [ordered(None, None), ordered(a, a), ordered(a, a), ordered(b, a, None)]
+            ty.ops.all_reduce(x, x, form="flagged")
+            _capi.library().tilery_stream_use(a)
+            ty.ops.all_reduce(x, x, form="flagged")
+            fake.cuStreamDestroy_v2(a)
+            found += [ordered(b), ordered(b)]
+            team = ty.init().split(0, ty.rank(), "other")
+            found += [ordered(None, team=team), ordered(b), ordered(b, team=team)]
+            if ty.rank() == 0:
+                print(*found)
+        ty.spawn(body, ranks=2, device="cuda")
+    """) == ["0 1 0 3 1 0 0 0 1"]
+
+
+def test_operators_of_a_recording_follow_each_other():
+    """None waits for what is not recorded with it, which the driver would refuse, nor that for them."""
+    assert launches(STREAMS + """
+            def capture(number, *streams):
+                for stream in streams:
+                    fake.fake_cuda_capture(stream, number)
+
+            found = [ordered(None, a)]
+            capture(1000 + ty.rank(), a, b)
+            found += [ordered(a), ordered(b), ordered(b, a)]
+            capture(0, a)
+            found += [ordered(a), ordered(None)]
+            capture(2000 + ty.rank(), b)
+            found += [ordered(b), ordered(a)]
+            capture(0, b)
+            found += [ordered(b)]
+            if ty.rank() == 0:
+                print(*found)
+        ty.spawn(body, ranks=2, device="cuda")
+    """) == ["1 0 1 1 0 1 0 1 1"]
+
+
 def test_every_operator_is_watched_by_the_sanitizer(monkeypatch):
     """utils/gpu_sanitize.sh runs what utils/gpu_operators.py knows."""
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "utils"))

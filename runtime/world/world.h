@@ -7,6 +7,7 @@
 #include "runtime/world/domain.h"
 #include "runtime/world/rank_share.h"
 #include "runtime/world/seeded_scheduler.h"
+#include "runtime/world/stream_order.h"
 #include "runtime/world/transport.h"
 
 #include <memory>
@@ -116,6 +117,7 @@ public:
   Meeting meeting;
   /// Of launches that may otherwise wait for each other in the driver, else null.
   LaunchGate *gate = nullptr;
+  StreamOrder operators;
   /// Device-side barriers that this rank has begun.
   uint64_t deviceBarriers = 0;
   void ringMembers();

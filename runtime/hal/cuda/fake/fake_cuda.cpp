@@ -149,6 +149,6 @@ void fake_cuda_fail(const char *symbol, int result) { state().failures[symbol] =
 void fake_cuda_busy(void *stream) { state().busy = stream; }
 void fake_cuda_capture(void *stream, int capturing) {
   static std::atomic<int> number = 0;
-  static_cast<Stream *>(stream)->capturing = capturing ? ++number : 0;
+  static_cast<Stream *>(stream)->capturing = capturing > 1 ? capturing : capturing ? ++number : 0;
 }
 }

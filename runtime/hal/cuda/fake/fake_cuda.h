@@ -28,6 +28,6 @@ int32_t fake_cuda_launch_count(void);
 fake_cuda_launch fake_cuda_launch_at(int32_t index);
 /// Makes this stream look as if its work never ended.
 void fake_cuda_busy(void *stream);
-/// Makes a stream look as if it were captured.
+/// Makes a stream look as if it were captured: 1: in a recording of its own, more: in that one.
 void fake_cuda_capture(void *stream, int capturing);
 }
