@@ -67,7 +67,7 @@ Value Lowering::pauseOfRows(int64_t rows) {
   return arith::MinUIOp::create(b, loc, pause, i32(longestPause));
 }
 
-/// Until what this warp has posted is on its way; its lanes meet.
+// Until what this warp has posted is where it goes; its lanes meet.
 void Lowering::awaitPost() {
   if (!postPhase)
     return;
