@@ -70,8 +70,8 @@ private:
 };
 } // namespace
 
-// Instances that send do not compute; copy engines bring the rows while all of them do; gathered first,
-// the product has its own tiles and parts. Without warps, instances run in turn anyway.
+// Instances that send begin to compute later; while copy engines bring the rows all of them compute; gathered
+// first, the product has its own tiles and parts. Without warps, instances run in turn anyway.
 void AgGemm::run() {
   // The operand is the staged A, which is aligned.
   Matrix staged{nullptr, a.dtype, m, k, k, 1};
