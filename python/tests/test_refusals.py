@@ -65,6 +65,15 @@ def test_of_operators(compiled):
     x = np.zeros((1,) * 9, np.float32)
     with pytest.raises(ty.LaunchError, match="'x' has 9 dimensions, at most 8 are supported"):
         ops.softmax(x, x.copy())
+    y = np.zeros((2, 8), np.float32)
+    with pytest.raises(ty.LaunchError, match=r"softmax takes 2 tensors \(x, y\), got 40"):
+        ops.softmax(*[y] * 40)
+    with pytest.raises(ty.ConfigError, match="softmax has no option 'rows'"):
+        ops.softmax(y, y.copy(), rows=[1])
+    mixed = np.zeros((2, 8), np.dtype([("value", np.float32), ("more", np.int16)]))["value"]
+    with pytest.raises(ty.LaunchError, match=r"softmax: argument 'x' has steps of \(48, 6\) bytes, which are "
+                       "no multiples of its elements of 4; pass a contiguous copy"):
+        ops.softmax(mixed, y)
     with pytest.raises(ty.LaunchError, match="'a' is fp32 and 'b' is fp64; they must have one type"):
         ops.matmul(np.zeros((2, 8), np.float32), np.zeros((8, 2)), np.zeros((2, 2), np.float32))
     shape = (ctypes.c_int64 * 2)(2, 8)

@@ -7,11 +7,7 @@
  * handlers of Python's signals through check_signals(); what a handler raised is kept for
  * take_interruption().
  */
-#define PY_SSIZE_T_CLEAN
-#define Py_LIMITED_API 0x030b0000
-#include <Python.h>
-
-#include "tilery/tilery.h"
+#include "_tensors.h"
 
 #include <string.h>
 
@@ -77,98 +73,23 @@ static void set(tilery_arg *arg, uint64_t bits, int kind, int dtype) {
   arg->bytes = -1;
 }
 
-/* torch's tensors, once the package has met one: register_tensors(). */
-static struct {
-  PyObject *types;      /* tuple */
-  PyObject *dtypes;     /* dict: torch.dtype -> tilery_dtype */
-  PyObject *stream_of;  /* callable: index of a device -> its current stream, or None */
-  PyObject *data_ptr, *get_device, *dtype; /* names */
-  long first_device;    /* our number of torch's device 0 */
-} torch;
-
-static PyObject *register_tensors(PyObject *self, PyObject *args) {
-  (void)self;
-  PyObject *types, *dtypes, *stream_of;
-  long first;
-  if (!PyArg_ParseTuple(args, "OOOl", &types, &dtypes, &stream_of, &first))
-    return NULL;
-  if (!torch.data_ptr) {
-    torch.data_ptr = PyUnicode_InternFromString("data_ptr");
-    torch.get_device = PyUnicode_InternFromString("get_device");
-    torch.dtype = PyUnicode_InternFromString("dtype");
-  }
-  Py_INCREF(types);
-  Py_INCREF(dtypes);
-  Py_INCREF(stream_of);
-  torch.dtypes = dtypes;
-  torch.stream_of = stream_of;
-  torch.first_device = first;
-  torch.types = types; /* last: it says that the rest is there */
-  Py_RETURN_NONE;
-}
-
-static int is_tensor(PyObject *value) {
-  PyObject *type = (PyObject *)Py_TYPE(value);
-  Py_ssize_t count = torch.types ? PyTuple_Size(torch.types) : 0;
-  for (Py_ssize_t i = 0; i < count; ++i)
-    if (PyTuple_GetItem(torch.types, i) == type)
-      return 1;
-  return 0;
-}
-
-/* The result of a method without arguments as an integer; -1 with an error when it has none. */
-static long long ask(PyObject *value, PyObject *method) {
-  PyObject *result = PyObject_CallMethodObjArgs(value, method, NULL);
-  if (!result)
-    return -1;
-  long long number = (long long)PyLong_AsUnsignedLongLongMask(result);
-  Py_DECREF(result);
-  return number;
-}
-
-/* A tensor on a device: 1 on success. What is left goes the slow way, which finds the error. */
+/* 1 on success. */
 static int convert_tensor(PyObject *value, tilery_arg *arg) {
-  if (!is_tensor(value))
+  tensor_facts facts;
+  if (!tensors_read(value, &facts))
     return 0;
-  long long device = ask(value, torch.get_device);
-  if (device >= 0) {
-    PyObject *dtype = PyObject_GetAttr(value, torch.dtype);
-    PyObject *code = dtype ? PyDict_GetItemWithError(torch.dtypes, dtype) : NULL;
-    Py_XDECREF(dtype);
-    if (code) {
-      long number = PyLong_AsLong(code);
-      uint64_t address = (uint64_t)ask(value, torch.data_ptr);
-      if (!PyErr_Occurred()) {
-        memset(arg, 0, sizeof *arg);
-        arg->bits = address;
-        arg->kind = TILERY_ARG_POINTER;
-        arg->dtype = (uint8_t)number;
-        arg->device = (uint32_t)(device + torch.first_device);
-        arg->bytes = address ? -1 : 0;
-        return 1;
-      }
-    }
-  }
-  PyErr_Clear();
-  return 0;
+  set(arg, facts.address, TILERY_ARG_POINTER, facts.dtype);
+  arg->device = facts.device;
+  arg->bytes = facts.address ? -1 : 0;
+  return 1;
 }
 
-/* The stream that torch works on now on the device of the arguments, 0 for the default one. */
+/* The stream of the first argument on a device, unless the launch names one; 0 on success. */
 static int find_stream(const tilery_arg *args, Py_ssize_t count, tilery_launch *how) {
-  if (how->stream || !torch.types || torch.stream_of == Py_None)
-    return 0;
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    if (args[i].kind != TILERY_ARG_POINTER || args[i].device == 0 ||
-        args[i].device == TILERY_DEVICE_BY_ADDRESS)
-      continue;
-    long index = (long)args[i].device - torch.first_device;
-    PyObject *stream = PyObject_CallFunction(torch.stream_of, "l", index);
-    if (!stream)
-      return -1;
-    how->stream = PyLong_AsVoidPtr(stream);
-    Py_DECREF(stream);
-    return PyErr_Occurred() ? -1 : 0;
-  }
+  for (Py_ssize_t i = 0; i < count && !how->stream; ++i)
+    if (args[i].kind == TILERY_ARG_POINTER && args[i].device != 0 &&
+        args[i].device != TILERY_DEVICE_BY_ADDRESS)
+      return tensors_stream(args[i].device, &how->stream);
   return 0;
 }
 
@@ -223,48 +144,23 @@ static int convert_integer(PyObject *value, int constant, tilery_arg *arg) {
   return 1;
 }
 
-/* Element type of a buffer's format, or -1. Formats are native; 'l' has 8 bytes on Linux. */
-static int dtype_of_format(const char *format) {
-  static const struct {
-    char letter;
-    int dtype;
-  } known[] = {{'f', TILERY_FP32},   {'d', TILERY_FP64},  {'e', TILERY_FP16},  {'?', TILERY_INT1},
-               {'b', TILERY_INT8},   {'h', TILERY_INT16}, {'i', TILERY_INT32}, {'l', TILERY_INT64},
-               {'q', TILERY_INT64},  {'B', TILERY_UINT8}, {'H', TILERY_UINT16},
-               {'I', TILERY_UINT32}, {'L', TILERY_UINT64}, {'Q', TILERY_UINT64}};
-  if (!format || !format[0] || format[1])
-    return -1;
-  for (size_t i = 0; i < sizeof known / sizeof known[0]; ++i)
-    if (known[i].letter == format[0])
-      return known[i].dtype;
-  return -1;
-}
-
-/* Writable, aligned buffers with strides >= 0, such as most NumPy arrays: 1 on success. What is
- * left goes the slow way, which finds the right error. The caller's tuple keeps the array. */
+/* 1 on success. The caller's tuple keeps the array. */
 static int convert_buffer(PyObject *value, tilery_arg *arg) {
   Py_buffer view;
-  if (!PyObject_CheckBuffer(value) ||
-      PyObject_GetBuffer(value, &view, PyBUF_STRIDES | PyBUF_FORMAT | PyBUF_WRITABLE) < 0) {
-    PyErr_Clear();
+  int dtype;
+  if (!tensors_buffer(value, &view, &dtype))
     return 0;
-  }
-  int dtype = dtype_of_format(view.format);
   int64_t extent = view.itemsize;
-  int good = dtype >= 0 && (uint64_t)(uintptr_t)view.buf % (uint64_t)view.itemsize == 0;
-  for (int i = 0; i < view.ndim && good; ++i) {
+  for (int i = 0; i < view.ndim; ++i) {
     if (view.shape[i] == 0)
       extent = 0;
     else if (extent)
       extent += (view.shape[i] - 1) * view.strides[i];
-    good = view.strides[i] >= 0 || view.shape[i] <= 1;
   }
-  if (good) {
-    set(arg, (uint64_t)(uintptr_t)view.buf, TILERY_ARG_POINTER, dtype);
-    arg->bytes = extent;
-  }
+  set(arg, (uint64_t)(uintptr_t)view.buf, TILERY_ARG_POINTER, dtype);
+  arg->bytes = extent;
   PyBuffer_Release(&view);
-  return good;
+  return 1;
 }
 
 static int convert(PyObject *converter, PyObject *value, Py_ssize_t index, int constant,
@@ -360,7 +256,7 @@ static PyMethodDef methods[] = {
     {"watch", watch, METH_O, "watch(main thread) -> address for tilery_set_interrupt_check"},
     {"take_interruption", take_interruption, METH_NOARGS,
      "what a signal handler raised during a blocking call, or None"},
-    {"register_tensors", register_tensors, METH_VARARGS,
+    {"register_tensors", tensors_register, METH_VARARGS,
      "register_tensors(types, dtype codes, stream_of, number of device 0)"},
     {"launch", (PyCFunction)(void (*)(void))launch, METH_FASTCALL, "see the source"},
     {NULL, NULL, 0, NULL}};
@@ -369,4 +265,9 @@ static struct PyModuleDef module = {
     PyModuleDef_HEAD_INIT, "_launch", "The launch path of tilery.", -1, methods,
     NULL, NULL, NULL, NULL};
 
-PyMODINIT_FUNC PyInit__launch(void) { return PyModule_Create(&module); }
+PyMODINIT_FUNC PyInit__launch(void) {
+  PyObject *made = PyModule_Create(&module);
+  if (made && PyModule_AddFunctions(made, operator_methods) < 0)
+    Py_CLEAR(made);
+  return made;
+}

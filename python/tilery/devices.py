@@ -93,7 +93,7 @@ def from_interface(name: str, value) -> ArrayArgument:
     if strides is None:
         strides = [step * element.itemsize for step in contiguous(shape)]
     device = device_of(name, address or 0, shape)
-    _meet_torch()
+    meet_torch()
     return checked(name, address or 0, shape, strides, element, not read_only, value, device)
 
 
@@ -115,7 +115,7 @@ def contiguous(shape) -> tuple[int, ...]:
     return tuple(reversed(steps))
 
 
-def _meet_torch() -> None:
+def meet_torch() -> None:
     """torch's current stream counts for arrays of others too, once the user has imported it."""
     if "torch" in sys.modules:
         from tilery.interop import torch as interop
@@ -150,7 +150,7 @@ def from_dlpack(name: str, value) -> ArrayArgument:
         contiguous(shape)
     address = (tensor.data or 0) + tensor.byte_offset
     device_of(name, address, shape)
-    _meet_torch()
+    meet_torch()
     # The capsule is not marked as taken: with it goes the producer's hold on the memory.
     return checked(name, address, shape, [step * element.itemsize for step in steps], element, True,
                    (capsule, value), first + tensor.device_id)

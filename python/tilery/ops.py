@@ -33,7 +33,9 @@ def call(name: str, *tensors, team=None, **options) -> None:
     that a call meant for some ranks cannot wait for all; `team=ty.init()` is the world. Errors:
     ConfigError (unknown operator or option), LaunchError (shapes, types, strides).
     """
-    _ask("op_call", name, tensors, team, options)
+    status = _ask(name, tensors, team, options)
+    if status:
+        _capi.check(status)
 
 
 def explain(name: str, *tensors, team=None, **options) -> dict:
@@ -45,9 +47,9 @@ def explain(name: str, *tensors, team=None, **options) -> dict:
     Where instances take turns on the host's processor, rules choose, and no times are known.
     Errors: those of `call`; ConfigError for an operator that has one form only.
     """
-    result = ctypes.c_char_p()
-    _ask("op_explain", name, tensors, team, options, ctypes.byref(result))
-    return json.loads(result.value)
+    status, text = _ask(name, tensors, team, options, explains=True)
+    _capi.check(status)
+    return json.loads(text)
 
 
 def calibrate(*, team=None) -> dict:
@@ -64,54 +66,72 @@ def calibrate(*, team=None) -> dict:
     return json.loads(result.value)
 
 
-def _ask(function: str, name: str, tensors, team, options: dict, *result) -> None:
+def _ask(name: str, tensors, team, options: dict, explains=False):
     from tilery.kernels import interpreting
 
     if interpreting():
         raise LaunchError(f"ops.{name} runs compiled kernels only; launch the kernel of "
                           f"ops/{name}/{name}.py itself in the interpreter")
-    described = _table().get(name, {}).get("tensors", [])
-    names = [text.rstrip("?") for text in described] + ["tensor"] * len(tensors)
-    records = (_capi.TensorRecord * max(1, len(tensors)))()
-    keep = [_fill(records[i], names[i], value) for i, value in enumerate(tensors)]
     world = worlds.current(required=False) if team is None else worlds.current_team(team)
-    if team is None and world is not None and world.kind == "native" and world.teams and \
-            _table().get(name, {}).get("communicates"):
+    if world is not None and world.kind != "native":
+        raise LaunchError(f"ops.{name} cannot run in an interpreted world")
+    if team is None and world is not None and world.teams and _described(name)["communicates"]:
         names = ", ".join(sorted(made.name for made in world.teams))
         raise LaunchError(f"ops.{name} needs team=, because this world has been divided ({names}); "
                           "team=ty.init() means all ranks")
-    if world is not None and world.kind != "native":
-        raise LaunchError(f"ops.{name} cannot run in an interpreted world")
-    with devices.following_torch(max((record.device for record in records), default=0)):
-        _capi.call(function, name.encode(), world.handle if world is not None else None, records,
-                   len(tensors), _capi.encode(options), *result)
-    del keep
+    return _launcher().operate(name.encode(), world.handle if world is not None else 0, tensors,
+                               _encoded(options) if options else b"{}",
+                               functools.partial(_facts, name), explains)
 
 
-def _fill(record, name: str, value):
-    """Describes one array; returns what must stay alive during the call."""
+def _described(name: str) -> dict:
+    return _table().get(name, {"tensors": [], "communicates": False})
+
+
+@functools.cache
+def _launcher():
+    launcher, library = _capi.launcher(), _capi.library()
+    launcher.bind_operators(*(ctypes.cast(function, ctypes.c_void_p).value for function in (
+        library.tilery_op_call, library.tilery_op_explain, library.tilery_stream_use)))
+    return launcher
+
+
+def _encoded(options: dict) -> bytes:
+    try:
+        return _encoded_once(tuple(options), *options.values())
+    except TypeError:  # a value without a hash
+        return _capi.encode(options)
+
+
+@functools.lru_cache(maxsize=1024, typed=True)
+def _encoded_once(names: tuple, *values) -> bytes:
+    return _capi.encode(dict(zip(names, values)))
+
+
+def _facts(operator: str, value, index: int) -> tuple:
+    """Of an array that _operators.c does not read itself: address, shape, strides in elements, element
+    type, whether it is read-only, device, and what must stay alive during the call."""
     from tilery.arguments import from_value
     from tilery.language.dtypes import CODES
     from tilery.device_array import DeviceArray
     from tilery.tensor import Tensor
 
-    if value is None:
-        record.rank = -1
-        return None
+    names = _described(operator)["tensors"]
+    name = names[index].rstrip("?") if index < len(names) else "tensor"
     argument = from_value(name, value)
     item = argument.dtype.itemsize
-    shape = tuple(value.shape)
     strides = getattr(value, "strides", None)
     if strides is None:  # torch
         strides = tuple(value.stride())
     elif not isinstance(value, (Tensor, DeviceArray)):  # NumPy counts bytes
+        if any(step % item for step in strides):
+            raise LaunchError(f"{operator}: argument '{name}' has steps of {tuple(strides)} bytes, which are "
+                              f"no multiples of its elements of {item}; pass a contiguous copy")
         strides = tuple(step // item for step in strides)
-    arrays = ((ctypes.c_int64 * len(shape))(*shape), (ctypes.c_int64 * len(shape))(*strides))
-    record.data, record.shape, record.strides = argument.address, arrays[0], arrays[1]
-    record.rank, record.dtype = len(shape), CODES[argument.dtype.name]
-    record.read_only = not argument.writable
-    record.device = argument.device
-    return argument, arrays
+    if argument.device:
+        devices.meet_torch()
+    return (argument.address, tuple(value.shape), tuple(strides), CODES[argument.dtype.name],
+            not argument.writable, argument.device, argument)
 
 
 def __getattr__(name: str):
