@@ -65,13 +65,16 @@ static Sharing chooseSharing(Call &call, int64_t wanted, int64_t resident, bool 
 // Straight to and from peers, whose memory is far: more under way. `n` elements go to each peer or come from
 // each; small messages are shared by many, so that all of them is under way at once. One instance is resident
 // on a processor and may have all its registers: with fewer, loads would wait for each other.
-static Sharing chooseDirectSharing(Call &call, int64_t wanted, int64_t resident, int64_t n,
+// Instances beside copy engines have less to do, and few of them may poll (Lowering::pauseAfter).
+static Sharing chooseDirectSharing(Call &call, int64_t wanted, int64_t resident, bool byCopies, int64_t n,
                                    int64_t size) {
-  constexpr int64_t least = 8 << 10, large = 4 << 20, warps = 16, registers = 128;
+  constexpr int64_t least = 8 << 10, large = 4 << 20, besideCopies = 16, warps = 16, registers = 128;
   int64_t atOnce = (call.world().size() <= 4 ? 32 : 16) << 10; // of each rank, where they are added
   if (!hasWarps(call.device()))
     return {std::max<int64_t>(wanted, 1), blockFor(n, 16, 1024), 0};
   int64_t fit = std::min<int64_t>(int64_t(std::bit_floor(uint64_t(resident))), n * size < large ? 64 : 128);
+  if (byCopies)
+    fit = std::min(fit, besideCopies);
   int64_t instances = wanted ? wanted : blockFor(ceilDiv(n * size, least), 1, fit);
   return {instances, blockFor(ceilDiv(n, instances), 64, atOnce / size), warps, registers};
 }
@@ -124,7 +127,7 @@ Collective::Collective(Call &call, const Agreed &agreed, int64_t n, int32_t dtyp
   if (byCopies)
     chunks = agreed.chunks ? agreed.chunks : chooseChunks(n * size);
   int64_t wanted = agreed.instances, resident = agreed.resident;
-  Sharing sharing = direct() ? chooseDirectSharing(call, wanted, resident, n, size)
+  Sharing sharing = direct() ? chooseDirectSharing(call, wanted, resident, form == "direct_copies", n, size)
                              : chooseSharing(call, wanted, resident, flagged, n, size);
   instances = sharing.instances;
   block = sharing.block;

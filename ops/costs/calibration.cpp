@@ -8,19 +8,24 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 
 namespace tilery::ops {
 
-static constexpr double Version = 3; // of the formulas too, which fits belong to
+static constexpr double Version = 4; // of the formulas too, which fits belong to
 
 void Curve::add(double bytes, double microseconds) {
   std::pair point(bytes, microseconds);
   points.insert(std::ranges::upper_bound(points, point), point);
 }
 
+// The least from any point to the last one: a point between that was disturbed would make it too large.
 double Curve::rate() const {
-  auto [bytes, microseconds] = points[points.size() - 2];
-  return (points.back().first - bytes) / std::max(points.back().second - microseconds, 1e-3);
+  auto [bytes, microseconds] = points.back();
+  double least = std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i + 1 < points.size(); ++i)
+    least = std::min(least, (bytes - points[i].first) / std::max(microseconds - points[i].second, 1e-3));
+  return least;
 }
 
 double Curve::at(double bytes) const {

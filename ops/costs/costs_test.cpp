@@ -20,7 +20,7 @@ std::string linkText(const std::string &name, double latency, double rate) {
 
 Calibration machine(double copyRate = 400e3) {
   return *Calibration::parse(
-      "{\"version\": 3, \"sustained\": 700e6" + linkText("all_gather.flagged", 5, 50e3) +
+      "{\"version\": 4, \"sustained\": 700e6" + linkText("all_gather.flagged", 5, 50e3) +
       linkText("all_gather.push", 10, 200e3) + linkText("all_gather.copies", 30, copyRate) +
       linkText("link.copies", 20, copyRate) +
       ", \"ag_gemm.copies.start\": 5, \"ag_gemm.copies.factor\": 1"
@@ -53,6 +53,15 @@ TEST(Curve, IsStraightBetweenPointsAndGoesOnFromTheLastTwo) {
   EXPECT_DOUBLE_EQ(curve.at(0), 10);
   EXPECT_DOUBLE_EQ(curve.at(5000), 50);
   EXPECT_DOUBLE_EQ(curve.rate(), 100);
+}
+
+TEST(Curve, GoesOnAsBeforeADisturbedPoint) {
+  Curve curve;
+  curve.add(1000, 10);
+  curve.add(2000, 39); // disturbed
+  curve.add(4000, 40);
+  EXPECT_DOUBLE_EQ(curve.rate(), 100);
+  EXPECT_DOUBLE_EQ(curve.at(9000), 90);
 }
 
 TEST(Fit, FindsTheTermsOfWhatWasMeasured) {
@@ -95,8 +104,8 @@ TEST(Figures, ComeBackFromTheirText) {
 }
 
 TEST(Figures, OfAnotherVersionOrDamagedAreNone) {
-  for (const char *text : {"", "{", "{}", "{\"version\": 1}", "{\"version\": 3, \"sustained\": \"x\"}",
-                           "{\"version\": 3, \"sustained\": -1}", "{\"version\": 3, \"sustained\": 1", "off"})
+  for (const char *text : {"", "{", "{}", "{\"version\": 1}", "{\"version\": 4, \"sustained\": \"x\"}",
+                           "{\"version\": 4, \"sustained\": -1}", "{\"version\": 4, \"sustained\": 1", "off"})
     EXPECT_FALSE(Calibration::parse(text)) << text;
   EXPECT_TRUE(Calibration::builtIn().fit("gemm_ar.two_shot"));
 }

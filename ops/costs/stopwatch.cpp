@@ -60,7 +60,7 @@ double Stopwatch::slowest(double value) {
 }
 
 // The first call compiles and allocates. The second says how many the device needs to be busy for a while.
-double Stopwatch::microseconds(const std::function<void()> &call, int rounds) {
+double Stopwatch::microseconds(const std::function<void()> &call, int rounds, double quantile) {
   constexpr int mostCalls = 16, leastCalls = 2;
   constexpr double wanted = 2000;
   call();
@@ -82,8 +82,9 @@ double Stopwatch::microseconds(const std::function<void()> &call, int rounds) {
   std::vector<double> times;
   for (int i = 0; i < rounds; ++i)
     times.push_back(slowest(marks.before(size_t(i) + 3)) / calls);
-  std::ranges::nth_element(times, times.begin() + rounds / 2);
-  return times[size_t(rounds / 2)];
+  auto chosen = times.begin() + int(quantile * (rounds - 1));
+  std::ranges::nth_element(times, chosen);
+  return *chosen;
 }
 
 } // namespace tilery::ops

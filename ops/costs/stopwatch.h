@@ -15,9 +15,9 @@ class Stopwatch {
 public:
   explicit Stopwatch(World &world) : world(world), device(tilery_world_device(world.handle())) {}
 
-  /// Collective: what one of several `call`s takes that follow each other in a graph, the median of so
+  /// Collective: what one of several `call`s takes that follow each other in a graph, a quantile of so
   /// many rounds. The device does not rest between rounds: clocks are those of a device at work.
-  double microseconds(const std::function<void()> &call, int rounds = 5);
+  double microseconds(const std::function<void()> &call, int rounds = 5, double quantile = 0.5);
 
 private:
   double slowest(double value);

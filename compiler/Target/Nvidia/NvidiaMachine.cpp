@@ -121,10 +121,6 @@ Value NvidiaMachine::cycles(OpBuilder &b, Location loc) const {
   return emitPtx(b, loc, "mov.u32 $0, %clock;", "=r", {b.getI32Type()}, {}, true)[0];
 }
 
-void NvidiaMachine::pause(OpBuilder &b, Location loc) const {
-  emitPtx(b, loc, "nanosleep.u32 64;", "", {}, {}, true);
-}
-
 void NvidiaMachine::pauseFor(OpBuilder &b, Location loc, Value time) const {
   emitPtx(b, loc, "nanosleep.u32 $0;", "r", {}, {time}, true);
 }

@@ -42,7 +42,6 @@ public:
   mlir::Value processor(mlir::OpBuilder &b, mlir::Location loc) const override;
   mlir::Value clock(mlir::OpBuilder &b, mlir::Location loc) const override;
   mlir::Value cycles(mlir::OpBuilder &b, mlir::Location loc) const override;
-  void pause(mlir::OpBuilder &b, mlir::Location loc) const override;
   void pauseFor(mlir::OpBuilder &b, mlir::Location loc, mlir::Value time) const override;
   void exit(mlir::OpBuilder &b, mlir::Location loc) const override;
   void print(mlir::OpBuilder &b, mlir::Location loc, llvm::StringRef format,

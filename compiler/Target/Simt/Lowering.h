@@ -267,6 +267,9 @@ private:
   void waitFor(const SignalCondition &condition);
   void waitBeforeCopies(const SignalCondition &condition);
   Value pollSignals(const SignalCondition &condition, bool together);
+  Value isTurn(Value tries, int64_t every);
+  Value isLate(Value since, llvm::function_ref<Value(Value)> agreed);
+  void pauseAfter(Value tries);
   Value othersFailed(Value tries, llvm::function_ref<Value(Value)> agreed);
   Value failureKind();
   void copyBytes(Value destination, Value source, Value bytes);
@@ -312,6 +315,7 @@ private:
   Value i32(int64_t value) { return arith::ConstantIntOp::create(b, loc, value, 32); }
   Value i64(int64_t value) { return arith::ConstantIntOp::create(b, loc, value, 64); }
   Value trueValue() { return arith::ConstantIntOp::create(b, loc, 1, 1); }
+  Value falseValue() { return arith::ConstantIntOp::create(b, loc, 0, 1); }
   Value andI(Value x, Value y);
   Value zero(Type type);
   Value bitcast(Value value, Type type);

@@ -79,9 +79,7 @@ public:
   virtual mlir::Value clock(mlir::OpBuilder &b, mlir::Location loc) const = 0;
   /// Of this processor, i32; cheaper than the clock.
   virtual mlir::Value cycles(mlir::OpBuilder &b, mlir::Location loc) const = 0;
-  /// Lets others run for a fraction of a microsecond.
-  virtual void pause(mlir::OpBuilder &b, mlir::Location loc) const = 0;
-  /// Of about so many nanoseconds (i32), for one that polls rarely.
+  /// Lets others run for about so many nanoseconds (i32).
   virtual void pauseFor(mlir::OpBuilder &b, mlir::Location loc, mlir::Value time) const = 0;
   /// Ends this thread.
   virtual void exit(mlir::OpBuilder &b, mlir::Location loc) const = 0;
