@@ -25,19 +25,22 @@ public:
   /// Makes `count` streams at once, since making them may wait for grids that run.
   SideStreams(hal::DeviceRef where, int count);
 
-  /// A branch of a stream's work that its later work waits for. A rank has one at a time.
+  /// A branch of a stream's work that its later work waits for. Of one thread of a rank at a time.
   class Fork {
   public:
     Fork(SideStreams &sides, hal::Stream main);
-    /// Side stream `index`, modulo their number. Its work follows what `main` was given before.
+    /// What side streams are given from here on follows what `main` was given before, at first that before
+    /// the fork.
+    void follow();
+    /// Side stream `index`, modulo their number.
     hal::Stream stream(size_t index);
     void join();
 
   private:
-    std::lock_guard<std::mutex> lock;
+    std::lock_guard<std::recursive_mutex> lock;
     const hal::Stream main;
     Set &set;
-    std::vector<bool> used;
+    std::vector<bool> used, following;
   };
 
 private:
@@ -45,7 +48,7 @@ private:
 
   const hal::DeviceRef where;
   const int count;
-  std::mutex mutex;
+  std::recursive_mutex mutex; // launches of the thread that has forked may fork again
   std::vector<std::unique_ptr<Set>> sets;
 };
 
