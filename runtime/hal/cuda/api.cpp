@@ -80,16 +80,17 @@ bool isLoaded() {
   if (seen.load(std::memory_order_relaxed))
     return true;
   unsigned long long opened = openedLibraries();
-  if (opened == looked.load(std::memory_order_relaxed))
-    return false;
+  // acquire: pairs with the release below. Another thread may have looked since the first line.
+  if (opened == looked.load(std::memory_order_acquire))
+    return seen.load(std::memory_order_relaxed);
   std::string name = libraryName();
   void *library = name.empty() ? nullptr : dlopen(name.c_str(), RTLD_NOW | RTLD_NOLOAD);
-  looked = opened;
-  if (!library)
-    return false;
-  dlclose(library);
-  bool usable = openError().empty();
-  seen = usable;
+  if (library)
+    dlclose(library);
+  bool usable = library && openError().empty();
+  if (usable)
+    seen.store(true, std::memory_order_relaxed);
+  looked.store(opened, std::memory_order_release);
   return usable;
 }
 
