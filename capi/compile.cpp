@@ -155,6 +155,7 @@ void fillImage(tilery_kernel &kernel, const KernelInfo &info, const SourceText &
   image.suspends = info.suspends;
   image.communicates = info.communicates;
   image.extents = info.extents;
+  image.peers = info.peers;
   for (const SourceSite &site : info.sites)
     image.sites.push_back({site.file, site.line, site.column, textAt(source, site)});
   for (size_t i = 0; i < kernel.specs.size(); ++i) {
@@ -248,7 +249,7 @@ static std::string metadata(const tilery_kernel &kernel) {
       {"name", kernel.image.name}, {"abi", TILERY_KERNEL_ABI},
       {"scratch_bytes", kernel.image.scratchBytes}, {"suspends", kernel.image.suspends},
       {"communicates", kernel.image.communicates}, {"parameters", std::move(parameters)},
-      {"extents", json::Array(kernel.image.extents)},
+      {"extents", json::Array(kernel.image.extents)}, {"peers", json::Array(kernel.image.peers)},
       {"sites", std::move(sites)}, {"target", kernel.target->description()},
       {"key", kernel.key}, {"cached", kernel.cached}};
   if (kernel.info.threads > 0) {

@@ -162,7 +162,7 @@ tilery_status tilery_function_launch(tilery_function *function, tilery_world *wo
     preparation.reset();
     requireLoaded(kernel);
     refuseReadOnly(kernel, *function, given);
-    ArgumentSlots slots(kernel, *function, given);
+    ArgumentSlots slots(kernel, ranks, given);
     rt::launchKernel(ranks, kernel.image, {launch->grid[0], launch->grid[1], launch->grid[2]},
                      slots.data(),
                      {launch->timeout_s,

@@ -121,6 +121,7 @@ json::Object capi::describeKernelInfo(const KernelInfo &info) {
                       {"suspends", info.suspends},
                       {"communicates", info.communicates},
                       {"extents", json::Array(info.extents)},
+                      {"peers", json::Array(info.peers)},
                       {"sites", std::move(sites)}};
   if (info.threads > 0)
     describeDevicePart(info, object);
@@ -134,6 +135,7 @@ KernelInfo capi::parseKernelInfo(const json::Object &object) {
   info.suspends = object.getBoolean("suspends").value_or(false);
   info.communicates = object.getBoolean("communicates").value_or(false);
   info.extents = parseIntegers(object.getArray("extents"));
+  info.peers = parseIntegers(object.getArray("peers"));
   if (const json::Array *sites = object.getArray("sites"))
     for (const json::Value &entry : *sites)
       if (auto *site = entry.getAsArray(); site && site->size() == 3)

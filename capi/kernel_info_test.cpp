@@ -23,6 +23,7 @@ TEST(KernelInfo, SurvivesTheCache) {
   info.suspends = info.communicates = info.canFail = true;
   info.sites = {{"a.py", 3, 5}};
   info.extents = {2, 0};
+  info.peers = {1};
   info.threads = 384;
   info.sharedBytes = 200000;
   info.clusterExtent = {2, 1, 1};
@@ -42,6 +43,7 @@ TEST(KernelInfo, SurvivesTheCache) {
   KernelInfo back = capi::parseKernelInfo(described);
   EXPECT_EQ(llvm::json::Value(capi::describeKernelInfo(back)), llvm::json::Value(std::move(described)));
   EXPECT_EQ(back.extents, info.extents);
+  EXPECT_EQ(back.peers, info.peers);
   EXPECT_EQ(back.threads, 384);
   EXPECT_EQ(back.sharedBytes, 200000);
   EXPECT_EQ(back.clusterExtent[0], 2);

@@ -28,7 +28,7 @@ struct ArgKey {
   uint64_t bits = 0; // of constants
   uint8_t kind = 0, dtype = 0, flags = 0, pad[5] = {};
 };
-enum : uint8_t { FlagDivisible = 1, FlagOne = 2, FlagSymmetric = 4, FlagHalfDivisible = 8 };
+enum : uint8_t { FlagDivisible = 1, FlagOne = 2, FlagSymmetric = 4, FlagHalfDivisible = 8, FlagRegistered = 16 };
 
 /// Where the memory of a launch's arguments is.
 class ArgumentDevice {
@@ -163,16 +163,21 @@ private:
     const tilery_arg &arg = args[i];
     const void *address = reinterpret_cast<const void *>(arg.bits);
     bool inside = world ? world->inHeap(address) : arg.symmetric == 1;
+    uint8_t registered = 0;
     bool wanted = arg.symmetric == 1 || arg.dtype == TILERY_SIGNAL;
     size_t bytes = size_t(std::max<int64_t>(arg.bytes, 0));
     if (world && inside && !world->contains(address, bytes))
       refuse(i, world->whyNotContained(address, bytes), "");
+    if (world && !inside && arg.dtype != TILERY_SIGNAL && world->registered(address, bytes)) {
+      inside = true;
+      registered = FlagRegistered;
+    }
     if (wanted && !inside && world)
       refuse(i, "is not in the symmetric heap of this world",
              arg.dtype == TILERY_SIGNAL ? "allocate it with ty.signals(n)"
-                                        : "allocate it with ty.empty or ty.zeros");
+                                        : "allocate it with ty.empty or ty.zeros, or register it with ty.register");
     bool aligned = arg.bits % 16 == 0 && !parameter(i).doNotSpecialize;
-    return uint8_t((aligned ? FlagDivisible : 0) | (inside ? FlagSymmetric : 0));
+    return uint8_t((aligned ? FlagDivisible : 0) | (inside ? FlagSymmetric : 0) | registered);
   }
 
   std::vector<ParameterSpec> specs() const {
@@ -193,6 +198,7 @@ private:
       spec.element.kind = signal ? ElementType::Kind::Signal
                           : key.flags & FlagSymmetric ? ElementType::Kind::Symmetric
                                                       : ElementType::Kind::Pointer;
+      spec.registered = key.flags & FlagRegistered;
       spec.element.dtype = signal ? DType::UInt64 : dtypeOf(arg.dtype);
     } else if (arg.kind == TILERY_ARG_INT || arg.kind == TILERY_ARG_FLOAT) {
       spec.element.dtype = dtypeOf(arg.dtype);
@@ -234,7 +240,7 @@ ParameterSpec parseEntry(llvm::StringRef entry, const ParameterInfo &parameter) 
   auto bad = [&]() {
     rt::raise(TILERY_CONFIG_ERROR,
               "'{}' is not a type or constant for parameter '{}'\nhint: write for example *fp32, "
-              "symm *bf16, signal, i32, i32:16, or a literal or dtype for a tl.constexpr parameter",
+              "symm *bf16, registered *bf16, signal, i32, i32:16, or a literal or dtype for a tl.constexpr parameter",
               text.str(), parameter.name);
   };
   if (parameter.isConstexpr || text == "None") {
@@ -255,7 +261,8 @@ ParameterSpec parseEntry(llvm::StringRef entry, const ParameterInfo &parameter) 
     spec.element = {ElementType::Kind::Signal, DType::UInt64};
     return spec;
   }
-  bool symmetric = type.consume_front("symm");
+  spec.registered = type.consume_front("registered");
+  bool symmetric = spec.registered || type.consume_front("symm");
   type = type.trim();
   bool pointer = type.consume_front("*");
   std::optional<DType> dtype = frontend::dtypeNamed(type.trim());
@@ -313,10 +320,11 @@ tilery_kernel &capi::specialiseSignature(tilery_function &function, const tilery
   return *kernel;
 }
 
-ArgumentSlots::ArgumentSlots(const tilery_kernel &kernel, const tilery_function &function,
+ArgumentSlots::ArgumentSlots(const tilery_kernel &kernel, rt::World *world,
                              std::span<const tilery_arg> args) {
   const std::vector<int32_t> &parameters = kernel.runTimeParameters, &extents = kernel.image.extents;
-  size_t count = parameters.size() + extents.size();
+  const std::vector<int32_t> &peers = kernel.image.peers;
+  size_t count = parameters.size() + extents.size() + peers.size();
   if (count > few.size())
     many.resize(count);
   uint64_t *slot = many.empty() ? few.data() : many.data();
@@ -324,4 +332,8 @@ ArgumentSlots::ArgumentSlots(const tilery_kernel &kernel, const tilery_function 
     *slot++ = slotOf(args[size_t(parameter)]);
   for (int32_t argument : extents)
     *slot++ = uint64_t(args[size_t(parameters[size_t(argument)])].bytes);
+  for (int32_t argument : peers) {
+    uint64_t address = args[size_t(parameters[size_t(argument)])].bits;
+    *slot++ = reinterpret_cast<uint64_t>(world->share->registered.distances(*world, reinterpret_cast<void *>(address)));
+  }
 }

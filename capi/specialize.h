@@ -26,11 +26,10 @@ Specialised specialise(tilery_function &function, const rt::World *world,
 tilery_kernel &specialiseSignature(tilery_function &function, const tilery_options *options,
                                    const char *signature);
 
-/// One 8-byte slot for each run-time parameter and extent (kernel_abi.h).
+/// One 8-byte slot for each run-time parameter and extent (kernel_abi.h) and table of peers (gpu_abi.h).
 class ArgumentSlots {
 public:
-  ArgumentSlots(const tilery_kernel &kernel, const tilery_function &function,
-                std::span<const tilery_arg> args);
+  ArgumentSlots(const tilery_kernel &kernel, rt::World *world, std::span<const tilery_arg> args);
   const uint64_t *data() const { return many.empty() ? few.data() : many.data(); }
 
 private:

@@ -23,6 +23,13 @@ static capi::WorldUse use(const tilery_world *handle) {
   return capi::WorldUse(require(handle, "the world"));
 }
 
+/// The stream of this thread's launches.
+static bool isRecorded(rt::World &world) {
+  auto [driver, device] = world.device();
+  void *stream = capi::threadStream() ? capi::threadStream() : world.deviceStream();
+  return driver && driver->recordingOf(device, stream) != 0;
+}
+
 static tilery_world *makeTeam(tilery_world &parent, std::unique_ptr<rt::World> team) {
   auto handle = std::make_unique<tilery_world>();
   handle->world = std::move(team);
@@ -132,9 +139,7 @@ tilery_status tilery_places_open(tilery_world *world, tilery_place *places, int3
                                  void **addresses) {
   return guarded([&] {
     capi::WorldUse used = use(world);
-    auto [driver, device] = used->device();
-    void *stream = capi::threadStream() ? capi::threadStream() : used->deviceStream();
-    bool recording = driver && driver->recordingOf(device, stream) != 0;
+    bool recording = isRecorded(*used.get());
     std::span<tilery_place> all(places, size_t(count) * size_t(used->size()));
     used->share->peers.open(*used.get(), all, addresses, recording);
   });
@@ -218,6 +223,33 @@ tilery_status tilery_symmetric_alloc_typed(tilery_world *world, size_t bytes, co
   return guarded([&] {
     require(pointer, "the result") =
         use(world)->allocate(bytes, label ? label : "unnamed", type ? type : "");
+  });
+}
+
+tilery_status tilery_symmetric_register(tilery_world *world, void *pointer, size_t bytes,
+                                        const char *label, const char *type) {
+  return guarded([&] {
+    capi::WorldUse used = use(world);
+    used->share->registered.add(*used.get(), pointer, bytes, label ? label : "unnamed",
+                                type ? type : "", isRecorded(*used.get()));
+  });
+}
+
+tilery_status tilery_symmetric_drop(tilery_world *world, const void *pointer) {
+  return guarded([&] {
+    capi::WorldUse used = use(world);
+    if (!used->share->registered.drop(*used.get(), pointer))
+      rt::raise(TILERY_LAUNCH_ERROR, "{} is not the start of registered memory of {}", pointer,
+                used->rankText());
+  });
+}
+
+tilery_status tilery_symmetric_collect(tilery_world *world, void *released[32], int32_t *count) {
+  return guarded([&] {
+    capi::WorldUse used = use(world);
+    std::vector<void *> ended = used->share->registered.collect(*used.get());
+    std::copy(ended.begin(), ended.end(), released);
+    require(count, "the result") = int32_t(ended.size());
   });
 }
 

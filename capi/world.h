@@ -4,7 +4,7 @@
 #pragma once
 
 #include "runtime/world/process_world.h"
-#include "runtime/world/world.h"
+#include "runtime/world/group.h"
 
 #include <atomic>
 #include <memory>

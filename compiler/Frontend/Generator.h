@@ -21,6 +21,7 @@ struct ParameterSpec {
   ElementType element;
   int32_t divisibility = 1; ///< 16 or 8 where the value divides by it
   bool equalToOne = false;
+  bool registered = false; ///< symmetric memory that the user made: on each rank at an address of its own
 };
 
 struct GeneratedKernel {

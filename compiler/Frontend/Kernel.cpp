@@ -28,6 +28,8 @@ static void bindKernelParameters(Generator &gen, const FunctionDef &definition,
       if (spec.divisibility > 1)
         kernel.setArgAttr(slot, "core.divisibility",
                           gen.builder.getI32IntegerAttr(spec.divisibility));
+      if (spec.registered)
+        kernel.setArgAttr(slot, "device.registered", gen.builder.getUnitAttr());
       if (spec.equalToOne)
         value = gen.integer(1, spec.element.dtype);
       ++slot;

@@ -31,6 +31,9 @@ void addCorePasses(OpPassManager &passes, const Target &target) {
   passes.addPass(core::createMarkPollingLoads());
   // While pointers are made as the source says, so that they are found to be the arguments'.
   passes.addPass(device::createCheckBounds({.signals = !target.runtimeChecksSignals()}));
+  // Also while pointers are the arguments'.
+  if (!target.runtimeChecksSignals())
+    passes.addPass(device::createFindPeers());
   // Folds constants and dead code that specialisation left, so that later passes see little.
   passes.addPass(createCanonicalizerPass());
   // One definition for equal offsets and masks: later passes compare them by identity.
@@ -127,6 +130,8 @@ KernelInfo infoOf(LLVM::LLVMFuncOp function) {
     info.sites.push_back(siteOf(cast<ArrayAttr>(site)));
   if (auto extents = function->getAttrOfType<DenseI32ArrayAttr>(kExtentsAttr))
     info.extents.assign(extents.asArrayRef().begin(), extents.asArrayRef().end());
+  if (auto peers = function->getAttrOfType<DenseI32ArrayAttr>(kPeersAttr))
+    info.peers.assign(peers.asArrayRef().begin(), peers.asArrayRef().end());
   if (auto threads = function->getAttrOfType<IntegerAttr>(kThreadsAttr))
     addThreadInfo(function, int32_t(threads.getInt()), info);
   return info;

@@ -21,6 +21,7 @@ inline constexpr llvm::StringLiteral kSuspendsAttr = "core.suspends";          /
 inline constexpr llvm::StringLiteral kCommunicatesAttr = "core.communicates";  // unit
 inline constexpr llvm::StringLiteral kSitesAttr = "core.sites"; // array of [file, line, column]
 inline constexpr llvm::StringLiteral kExtentsAttr = "core.extents"; // i32s: KernelInfo::extents
+inline constexpr llvm::StringLiteral kPeersAttr = "device.peers";   // i32s: KernelInfo::peers
 // Of kernels for lanes and warps only:
 inline constexpr llvm::StringLiteral kThreadsAttr = "simt.threads";          // i32, of a block
 inline constexpr llvm::StringLiteral kSharedBytesAttr = "simt.shared_bytes"; // i64

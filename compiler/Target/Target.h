@@ -61,6 +61,8 @@ struct KernelInfo {
   std::vector<SourceSite> sites;
   /// Run-time parameters of whose memory the kernel gets the extent, behind the other arguments.
   std::vector<int32_t> extents;
+  /// Parameters that are registered memory, of which the kernel gets a table of distances, behind those.
+  std::vector<int32_t> peers;
 
   // Of GPU kernels only.
   /// Threads of a block, all roles counted.

@@ -7,8 +7,10 @@
  *   1. the run-time parameters, each in its own type (pointers 8 bytes, int1 one byte);
  *   2. for each parameter that the kernel's description lists as "extents", the bytes of memory
  *      behind that pointer, -1 when unknown (8 bytes each);
- *   3. the tensor maps that the kernel's description lists, 128 bytes each, aligned to 64;
- *   4. a pointer to a `tilery_gpu_context` in memory that the device can read.
+ *   3. for each parameter that it lists as "peers", memory of the user that was registered, the address
+ *      of num_ranks distances in bytes from this rank's memory to each rank's (8 bytes each);
+ *   4. the tensor maps that the kernel's description lists, 128 bytes each, aligned to 64;
+ *   5. a pointer to a `tilery_gpu_context` in memory that the device can read.
  * Integers given as 8-byte slots (kernel_abi.h) can be passed as they are: a driver reads as
  * many low bytes as the parameter has.
  * Any change of layout or meaning raises TILERY_GPU_ABI, which is part of the cache's key.
@@ -22,7 +24,7 @@
 extern "C" {
 #endif
 
-#define TILERY_GPU_ABI 3
+#define TILERY_GPU_ABI 4
 
 typedef enum tilery_gpu_failure_kind {
   TILERY_GPU_OK = 0,

@@ -170,6 +170,21 @@ TILERY_API tilery_status tilery_symmetric_alloc(tilery_world *world, size_t byte
 TILERY_API tilery_status tilery_symmetric_alloc_typed(tilery_world *world, size_t bytes,
                                                       const char *label, const char *type,
                                                       void **pointer);
+/* Collective: `bytes` at `pointer`, memory of this rank that somebody else made, become a symmetric
+ * object of all ranks, each of which brings as much, at an address of its own; of a world on a device
+ * memory of its device that the driver shares. Not zeroed. Kernels take it, and parts of it, as
+ * symmetric memory. It must stay as it is until tilery_symmetric_free, or until it was dropped and
+ * collected, or the world has ended. */
+TILERY_API tilery_status tilery_symmetric_register(tilery_world *world, void *pointer, size_t bytes,
+                                                   const char *label, const char *type);
+/* Not collective: this rank needs what it has registered there no more. Its memory stays until all
+ * ranks have dropped theirs and collected. */
+TILERY_API tilery_status tilery_symmetric_drop(tilery_world *world, const void *pointer);
+/* Collective: ends registrations that all ranks have dropped, at most 32 at a time; where they began
+ * is written to `released`. */
+TILERY_API tilery_status tilery_symmetric_collect(tilery_world *world, void *released[32],
+                                                  int32_t *count);
+/* Collective: ends an allocation or a registration, which begins there. */
 TILERY_API tilery_status tilery_symmetric_free(tilery_world *world, void *pointer);
 /* 1 when [pointer, pointer + bytes) lies in one live symmetric object of this rank. */
 TILERY_API int32_t tilery_symmetric_contains(const tilery_world *world, const void *pointer,

@@ -97,3 +97,41 @@ def everything() -> str:
     transfers()
     operators()
     return "right"
+
+
+REGISTERED = """@ty.jit
+def kernel(x, inbox, fetched, counter, ready, n, epoch, BLOCK: tl.constexpr):
+    following = (dl.rank() + 1) % dl.num_ranks()
+    for begin in range(0, n, BLOCK):
+        at = begin + tl.arange(0, BLOCK)
+        tl.store(dl.symm_at(inbox + n, following) + at, tl.load(x + at, mask=at < n) + dl.rank(), mask=at < n)
+    dl.put(inbox, x, n, following)
+    tl.atomic_add(dl.symm_at(counter, 0) + 1, 1, sem="relaxed", scope="sys")
+    dl.notify(ready, following, epoch)
+    dl.wait(ready, waitValue=epoch)
+    dl.get(fetched, x, n, following)
+    dl.barrier_all()
+"""
+
+
+def registered(array, rounds: int = 5, n: int = 5003, team=None) -> None:
+    """Stores, transfers and atomics in `array(count)`s, int32 arrays of the user, beside the heap."""
+    rank, size = ty.rank(team=team), ty.num_ranks(team=team)
+    kernel = make(REGISTERED)
+    names = {"x": n, "inbox": 2 * n, "counter": 4}
+    x, inbox, counter = (ty.register(array(count), name, team=team) for name, count in names.items())
+    fetched, ready = ty.zeros(n, ty.int32, "fetched", team=team), ty.signals(1, "ready", team=team)
+    counter.copy_from(np.zeros(4))
+    before, following = (rank - 1) % size, (rank + 1) % size
+    for number in range(1, rounds + 1):
+        x.copy_from(np.arange(n) + 1000 * number + 7 * rank)
+        ty.barrier(team=team)
+        kernel[(1,)](x, inbox, fetched, counter, ready, n, number, BLOCK=1024, team=team)
+        ty.barrier(team=team)
+        sent = np.arange(n) + 1000 * number + 7 * before
+        assert (inbox.numpy() == np.concatenate([sent, sent + before])).all(), number
+        assert (fetched.numpy() == np.arange(n) + 1000 * number + 7 * following).all(), number
+    assert rank != 0 or counter.numpy().tolist() == [0, rounds * size, 0, 0]
+    ty.barrier(team=team)
+    for each in (x, inbox, counter):
+        each.free()

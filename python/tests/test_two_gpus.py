@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 
+import device_memory
 import device_programs
 import pytest
 from backends import require_device, require_library
@@ -261,3 +262,130 @@ def test_heaps_larger_than_the_gpu(tmp_path):
     processes = start(tmp_path, "", 2, 'device="cuda", heap_bytes=1 << 40')
     for process in processes:
         assert "cannot allocate 1099511627776 bytes of memory on device" in process.communicate(timeout=60)[1]
+
+
+#===-- Registered memory --------------------------------------------------------------------------===#
+
+EXPANDABLE = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
+              "PYTORCH_ALLOC_CONF": "expandable_segments:True"}
+
+
+@pytest.mark.parametrize("kind, environment", [*((kind, {}) for kind in device_memory.SHARED),
+                                               ("torch_caching", EXPANDABLE)])
+def test_memory_of_others_is_registered(tmp_path, kind, environment):
+    """Small and large, several times, so that addresses may come back."""
+    if "torch" in kind:
+        pytest.importorskip("torch")
+    right(job(tmp_path, f"""
+import device_memory
+for count in (5003, 1 << 21, 5003):
+    device_programs.registered(device_memory.{kind}, rounds=3, n=count // 2)
+print("right", flush=True)
+""" + ("os._exit(0)" if kind == "torch_symmetric" else ""), environment=lambda rank: environment))
+
+
+def test_registered_memory_of_more_processes_and_teams(tmp_path):
+    right(job(tmp_path, """
+import device_memory
+device_programs.registered(device_memory.cuda_malloc)
+team = ty.team([3, 1, 0], "three")
+if team.rank >= 0:
+    device_programs.registered(device_memory.cuda_pieces, team=team)
+pairs = ty.split(ty.rank() % 2, name="pairs")
+device_programs.registered(device_memory.cuda_malloc, team=pairs)
+print("right")
+""", 4, ", share_device=True"))
+
+
+@pytest.mark.parametrize("kind", ["tilery", "cuda_malloc", "cuda_pieces"])
+def test_registered_memory_of_threads(kind):
+    require_two()
+    with ty.interpret(False):
+        ty.finalize()
+        ty.spawn(device_programs.registered, ranks=2, args=(getattr(device_memory, kind),), device=BOTH,
+                 heap_bytes=64 << 20, timeout=20)
+
+
+@pytest.mark.parametrize("kind", device_memory.PRIVATE)
+def test_memory_that_is_not_shared(tmp_path, kind):
+    for rank, (status, out, err) in enumerate(job(tmp_path, f"""
+import device_memory
+try:
+    ty.register(device_memory.{kind}(1 << 20), "x")
+except ty.LaunchError as error:
+    print(error)
+x = ty.register(device_memory.cuda_malloc(1 << 20), "x")     # the world is as before
+ty.barrier()
+""")):
+        assert status == 0, f"rank {rank}: {err}"
+        assert out.startswith("'x' cannot be registered: on rank 0 it was allocated in a way that its driver"), out
+
+
+REGISTERED_GRAPH = """
+import torch
+torch.cuda.set_device(ty.rank())
+peer = 1 - ty.rank()
+add = make('''@ty.jit
+def kernel(x, ready, epoch, n, BLOCK: tl.constexpr):
+    peer = 1 - dl.rank()
+    turn = tl.load(epoch) + 1
+    for begin in range(0, n, BLOCK):
+        at = begin + tl.arange(0, BLOCK)
+        there = dl.symm_at(x + n, peer) + at
+        tl.store(there, tl.load(there, mask=at < n) + tl.load(x + at, mask=at < n), mask=at < n)
+    dl.notify(ready, peer, turn)
+    dl.wait(ready, waitValue=turn, cmp="ge")
+    tl.store(epoch, turn)
+''')
+n = 10007
+x = torch.arange(2 * n, device="cuda", dtype=torch.float32) * (ty.rank() + 1)
+x[n:] = 0
+epoch, ready = torch.zeros(1, dtype=torch.int64, device="cuda"), ty.signals(1, "ready")
+handle = ty.register(x, "x")
+torch.cuda.synchronize()
+ty.barrier()
+add[(1,)](x, ready, epoch, n, BLOCK=1024)
+torch.cuda.synchronize()
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    add[(1,)](x, ready, epoch, n, BLOCK=1024)
+for _ in range(5):
+    graph.replay()
+torch.cuda.synchronize()
+ty.barrier()
+counted = torch.arange(n, device="cuda", dtype=torch.float32)
+assert torch.equal(x[n:], 6 * counted * (peer + 1)), x[n:n + 8]
+total = torch.empty_like(x)
+ty.ops.all_reduce(handle, total)
+torch.cuda.synchronize()
+assert torch.equal(total[:n], 3 * counted)
+try:
+    add[(1,)](x, ready, epoch, 2 * n, BLOCK=1024, check_bounds=True)
+    ty.synchronize()
+    raise AssertionError("accesses outside of it")
+except (ty.LaunchError, ty.PeerError) as error:
+    assert "argument 'x'" in str(error), error
+print("right", flush=True)
+os._exit(0)
+"""
+
+
+def test_registered_memory_in_graphs_operators_and_checks(tmp_path):
+    pytest.importorskip("torch")
+    right(job(tmp_path, REGISTERED_GRAPH))
+
+
+def test_a_rank_that_dies_with_registered_memory(tmp_path):
+    results = job(tmp_path, """
+import device_memory
+try:
+    while True:
+        device_programs.registered(device_memory.cuda_malloc, rounds=2)
+        if ty.rank() == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+except (ty.PeerError, ty.WaitTimeout) as error:
+    print("ended", error)
+""")
+    assert results[1][0] == -signal.SIGKILL, results
+    status, out, err = results[0]
+    assert status == 0 and out.startswith("ended"), out + err

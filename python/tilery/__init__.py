@@ -23,6 +23,7 @@ _PUBLIC = {
     "world": ("init", "spawn", "rank", "num_ranks", "empty", "zeros", "signals", "barrier",
               "finalize", "trace_summary"),
     "teams": ("team", "split"),
+    "registration": ("register",),
     "tensor": ("Tensor",),
     "devices": ("synchronize",),
     "device_array": ("DeviceArray",),

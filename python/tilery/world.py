@@ -21,6 +21,7 @@ import weakref
 from tilery import _capi, knobs
 from tilery.errors import ConfigError, Error, LaunchError, PeerError, describe
 from tilery.interpreter import state
+from tilery.registration import Registrations
 from tilery.tensor import Tensor, extents
 
 _COMPARE = {"eq": 0, "ne": 1, "gt": 2, "le": 3, "lt": 4, "ge": 5}
@@ -39,6 +40,7 @@ class NativeWorld:
         self.group = group
         self.alive = True
         self.teams = weakref.WeakSet()  # those that are not finalized
+        self.registrations = Registrations(handle)
         self._destroy = _capi.library().tilery_world_destroy
         _capi.launcher()  # runs Python's signal handlers during waits
         self.rank = _capi.library().tilery_world_rank(handle)
@@ -116,6 +118,7 @@ class NativeWorld:
         The memory lives on while tensors or views refer to it."""
         self.alive = False
         _capi.call("world_leave", self.handle)
+        self.registrations.kept.clear()
         _capi.raise_interruption()  # waiting for the others ends without an error
 
     def __del__(self):
@@ -144,6 +147,7 @@ class NativeTeam(NativeWorld):
     def finalize(self) -> None:
         """Collective over the team: frees its symmetric memory."""
         _capi.call("world_leave", self.handle)
+        self.registrations.kept.clear()
         self.freed = True
         self.whole.teams.discard(self)
 

@@ -48,7 +48,7 @@ static void *symmAt(tilery_instance *abi, void *local, int32_t rank, int32_t sit
     return world.translate(local, rank);
   guarded(self, site, [&] { checkRemote(self, local, 0, rank, "the argument of symm_at"); });
   // A pointer one past the heap's end, say: still no valid address.
-  return nullptr;
+  return world.registeredPeer(local, 0, rank);
 }
 
 static void wait(tilery_instance *abi, const uint64_t *signal, int64_t count, uint64_t value,

@@ -163,6 +163,8 @@ Slabs &slabs() {
 }
 } // namespace
 
+void *takeLaunchMemory(hal::DeviceRef where, size_t bytes) { return slabs().carve(where, bytes); }
+
 void prepareLaunches(hal::DeviceRef where) {
   slabs().reserve(where);
   prepareRecords(where);

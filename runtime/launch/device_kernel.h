@@ -75,6 +75,10 @@ private:
   std::vector<LaunchRecord *> records; // of each world and team
 };
 
+/// Memory of the device for what launches read, for the life of the process; from a reserve, since
+/// asking the driver may wait for grids.
+void *takeLaunchMemory(hal::DeviceRef where, size_t bytes);
+
 /// Makes sure that the first launches of a new world need no memory of the driver.
 void prepareLaunches(hal::DeviceRef where);
 

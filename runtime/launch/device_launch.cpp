@@ -113,7 +113,7 @@ static void launchBeside(World &world, const hal::DeviceLaunch &launch, Transfer
 void launchOnDevice(World *world, const KernelImage &image, const Grid &grid,
                     const uint64_t *arguments, const LaunchOptions &options) {
   DeviceKernel &kernel = *image.device;
-  size_t count = image.parameters.size() + image.extents.size();
+  size_t count = image.parameters.size() + image.extents.size() + image.peers.size();
   if (count > Parameters::MaxArguments)
     raise(TILERY_LAUNCH_ERROR, "kernel '{}' has {} run-time arguments, at most {} are possible",
           image.name, count, Parameters::MaxArguments);

@@ -9,6 +9,7 @@
 #include "runtime/launch/launch_test_support.h"
 
 #include "runtime/base/clock.h"
+#include "runtime/world/group.h"
 
 #include <array>
 #include <cstring>

@@ -6,6 +6,7 @@
 #include "runtime/launch/device_kernel.h"
 #include "runtime/launch/launch.h"
 #include "runtime/launch/launch_test_support.h"
+#include "runtime/world/group.h"
 
 
 #include <cstring>

@@ -40,6 +40,8 @@ struct KernelImage {
   std::vector<KernelParameter> parameters;
   /// Parameters of whose memory the kernel gets the extent, behind the other arguments.
   std::vector<int32_t> extents;
+  /// Parameters that are registered memory, to whose peers the kernel gets the distances, behind those.
+  std::vector<int32_t> peers;
   std::vector<SourceSite> sites;
   int64_t scratchBytes = 0;
   /// May suspend (waits, barriers, polling loops): instances need fibers and residency.

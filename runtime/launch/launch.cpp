@@ -7,6 +7,7 @@
 #include "runtime/hal/driver.h"
 #include "runtime/launch/device_kernel.h"
 #include "runtime/launch/fiber_loop.h"
+#include "runtime/world/group.h"
 #include "runtime/world/idle_wait.h"
 
 #include <limits>

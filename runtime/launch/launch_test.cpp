@@ -3,6 +3,7 @@
 // Launches on one rank, with C++ functions in the place of compiled kernels.
 #include "runtime/launch/launch.h"
 #include "runtime/launch/launch_test_support.h"
+#include "runtime/world/group.h"
 
 #include <chrono>
 #include <gtest/gtest.h>

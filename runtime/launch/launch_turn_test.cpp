@@ -6,7 +6,7 @@
 #include "runtime/launch/launch.h"
 #include "runtime/launch/launch_test_support.h"
 #include "runtime/launch/launch_turn.h"
-#include "runtime/world/world.h"
+#include "runtime/world/group.h"
 
 #include <atomic>
 #include <chrono>

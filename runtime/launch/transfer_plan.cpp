@@ -36,7 +36,7 @@ static char *targetOf(const World &world, const tilery_transfer &t) {
 
 static void checkLocalPart(const World &world, size_t index, const void *address,
                            const char *what) {
-  if (world.inHeap(address)) // spares the driver the question
+  if (world.inHeap(address) || world.registered(address, 0)) // spares the driver the question
     return;
   int32_t device = world.deviceNumber(), found = hal::deviceNumberOf(address);
   if (found != device)

@@ -3,6 +3,7 @@
 // Transfers beside grids, on the host: what arrives when, and what is refused.
 #include "runtime/launch/launch.h"
 #include "runtime/launch/launch_test_support.h"
+#include "runtime/world/group.h"
 
 #include <gtest/gtest.h>
 #include <thread>

@@ -39,6 +39,11 @@ static std::string describe(const CollectiveHeader &header) {
                        header.values[0] > 16 ? " and more" : "");
   case CollectiveKind::Split: return fmt::format("split '{}'", header.label);
   case CollectiveKind::Place: return fmt::format("placement of team '{}'", header.label);
+  case CollectiveKind::Register:
+    return fmt::format("registration of {} bytes as '{}'{}{}", header.values[0], header.label,
+                       header.type[0] ? ", " : "", header.type);
+  case CollectiveKind::Unregister:
+    return fmt::format("end of registration {} of '{}'", header.values[0], header.label);
   }
   return "?";
 }
@@ -166,6 +171,8 @@ size_t World::agreeOnPlace(CollectiveHeader header, size_t bytes, bool takesPart
 
 void World::free(void *pointer) {
   requireUsable();
+  if (!inHeap(pointer) && share->registered.end(*this, pointer))
+    return;
   size_t offset = size_t(static_cast<char *>(pointer) - base);
   const SymmetricObject *object = inHeap(pointer) ? layout.startingAt(offset) : nullptr;
   if (!object || object->team != number)

@@ -58,7 +58,9 @@ enum class CollectiveKind : uint32_t {
   Finalize,
   Team,
   Split,
-  Place
+  Place,
+  Register,
+  Unregister
 };
 
 struct CollectiveHeader {

@@ -245,6 +245,28 @@ int Domain::rankOf(const void *pointer) const {
   for (size_t rank = 0; rank < heaps.size(); ++rank)
     if (heaps[rank].contains(pointer))
       return int(rank);
+  return registered.ownerOf(pointer);
+}
+
+void OwnedMemory::add(Range range) {
+  std::lock_guard lock(mutex);
+  ranges.push_back(range);
+}
+
+void OwnedMemory::remove(const char *begin, int seat) {
+  std::lock_guard lock(mutex);
+  auto found = std::find_if(ranges.begin(), ranges.end(), [&](const Range &range) {
+    return range.begin == begin && range.seat == seat;
+  });
+  if (found != ranges.end())
+    ranges.erase(found);
+}
+
+int OwnedMemory::ownerOf(const void *pointer) const {
+  std::lock_guard lock(mutex);
+  for (const Range &range : ranges)
+    if (size_t(static_cast<const char *>(pointer) - range.begin) < range.bytes)
+      return range.seat;
   return -1;
 }
 

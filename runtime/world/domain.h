@@ -53,6 +53,24 @@ struct WorldOptions {
 /// Fills in what the options leave to the knobs and raises a ConfigError for nonsense.
 WorldOptions resolveOptions(WorldOptions options);
 
+/// Registered memory of the ranks of one process (World::registerMemory), by whose it is.
+class OwnedMemory {
+public:
+  struct Range {
+    const char *begin;
+    size_t bytes;
+    int seat;
+  };
+  void add(Range range);
+  void remove(const char *begin, int seat);
+  /// -1: nobody's.
+  int ownerOf(const void *pointer) const;
+
+private:
+  mutable std::mutex mutex;
+  std::vector<Range> ranges;
+};
+
 class Domain {
 public:
   Domain(WorldKind kind, WorldOptions options);
@@ -76,7 +94,7 @@ public:
   void ring(int rank);
   void ringAll();
 
-  /// Rank whose heap holds the address, or -1.
+  /// Rank whose heap or registered memory holds the address, or -1.
   int rankOf(const void *pointer) const;
   /// One line for each other rank: what it is doing.
   std::string describePeers(int self) const;
@@ -112,6 +130,7 @@ public:
   /// Where the ranks of these seats meet before launches; null where they need not.
   LaunchGate *gateOf(const std::vector<int> &seats);
   std::vector<Mapping> heaps;
+  OwnedMemory registered;
   /// Loads and stores of this process reach the heaps.
   bool hostReachesHeaps() const { return !onDevice() || options.sharedHeap; }
   /// Where they do not, memory of the host beside each heap, with equal offsets: meeting places of

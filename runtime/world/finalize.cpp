@@ -130,6 +130,7 @@ void World::finalize() {
   int error = path.empty() ? 0 : writeFile(partPath(path, self), trace.toJson(self));
   if (!domain->failed())
     awaitFinalize();
+  share->registered.forgetAll(*this);
   share->peers.close(*this);
   finalized = share->finalized = true;
   domain->control.rank(self).state.store(RankState::Finalized, std::memory_order_release);

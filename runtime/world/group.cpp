@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
 // Worlds within one process.
-#include "runtime/world/world.h"
+#include "runtime/world/group.h"
 
 #include "runtime/base/knobs.h"
 #include "runtime/world/placement.h"

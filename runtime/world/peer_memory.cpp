@@ -95,7 +95,7 @@ void PeerMemory::retireLeastUsed() {
     return;
   OwnRange *least = nullptr;
   for (auto &[number, range] : own)
-    if (!range.retired && !range.pinned && (!least || range.lastUse < least->lastUse))
+    if (!range.retired && !range.pinned && range.held == 0 && (!least || range.lastUse < least->lastUse))
       least = &range;
   if (least)
     least->retired = true;
@@ -204,6 +204,18 @@ bool PeerMemory::contains(const World &world, int seat, const void *address, siz
     return each.first.first == seat && range.begin <= first &&
            first + bytes <= range.begin + range.bytes;
   });
+}
+
+void PeerMemory::hold(uint64_t number) {
+  std::lock_guard lock(mutex);
+  if (number)
+    ++own.at(number).held;
+}
+
+void PeerMemory::letGo(uint64_t number) {
+  std::lock_guard lock(mutex);
+  if (auto found = own.find(number); found != own.end())
+    --found->second.held;
 }
 
 // Grids that were launched before may still use it. Other libraries' streams are not known here.

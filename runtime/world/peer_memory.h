@@ -35,6 +35,8 @@ struct OwnRange {
   int32_t problem = NoProblem;
   /// A recorded launch has its addresses.
   bool pinned = false;
+  /// Registrations that have them.
+  int held = 0;
   /// Freed, or not used for long: who has it mapped is told when ranks next exchange memory.
   bool retired = false;
   uint64_t lastUse = 0;
@@ -54,6 +56,9 @@ public:
   void open(World &world, std::span<tilery_place> places, void **addresses, bool recording);
   /// Whether [address, address + bytes) is memory of this seat that open() has given addresses in.
   bool contains(const World &world, int seat, const void *address, size_t bytes);
+  /// The range of this number stays mapped until as many letGo() have followed; 0: none.
+  void hold(uint64_t number);
+  void letGo(uint64_t number);
   /// Nobody uses what is mapped any more.
   void close(const World &world);
 

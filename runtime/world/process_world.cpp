@@ -5,6 +5,7 @@
 // waits for a rank that gave up.
 #include "runtime/world/process_world.h"
 
+#include "runtime/world/group.h"
 #include "runtime/world/peer_watch.h"
 #include "runtime/world/placement.h"
 #include "runtime/world/rendezvous.h"

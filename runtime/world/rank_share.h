@@ -9,6 +9,7 @@
 #include "runtime/world/fiber.h"
 #include "runtime/world/heap_layout.h"
 #include "runtime/world/peer_memory.h"
+#include "runtime/world/registered.h"
 
 #include <mutex>
 #include <string>
@@ -33,6 +34,7 @@ struct RankShare {
   DeviceTimelines timelines;
   StackPool stacks;
   PeerMemory peers;
+  RegisteredObjects registered;
   int teams = 0;
   bool finalized = false;
   /// Of a rank that shares a device, since its launches were last waited for.

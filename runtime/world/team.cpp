@@ -148,6 +148,7 @@ uint64_t *World::deviceBarrierCells() const {
 // Collective over the team: its symmetric objects, and then its meeting place, are given back.
 void World::disband() {
   barrier();
+  share->registered.forgetAll(*this);
   for (const SymmetricObject &object : layout.of(number)) {
     if (object.offset == meetingOffset && self == 0)
       continue; // the others still read it

@@ -220,7 +220,7 @@ void World::checkRank(int rank) const {
 }
 
 size_t World::checkedOffset(const void *pointer, size_t bytes, const char *what) const {
-  if (!contains(pointer, bytes))
+  if (!inHeap(pointer) || !contains(pointer, bytes))
     raise(TILERY_LAUNCH_ERROR,
           "{} [{}, +{} bytes) does not lie in a symmetric object of {}\nhint: allocate it with "
           "tilery.empty, tilery.zeros or tilery_symmetric_alloc",
@@ -230,7 +230,7 @@ size_t World::checkedOffset(const void *pointer, size_t bytes, const char *what)
 
 bool World::contains(const void *pointer, size_t bytes) const {
   if (!inHeap(pointer))
-    return false;
+    return registered(pointer, bytes) != nullptr;
   const SymmetricObject *object =
       layout.find(size_t(static_cast<const char *>(pointer) - base), bytes);
   return object && std::find(lineage.begin(), lineage.end(), object->team) != lineage.end();
@@ -248,6 +248,8 @@ std::string World::whyNotContained(const void *pointer, size_t bytes) const {
 
 void *World::at(void *local, int rank) const {
   checkRank(rank);
+  if (void *peer = registeredPeer(local, 0, rank))
+    return peer;
   size_t offset = checkedOffset(local, 0, "address");
   char *peer = transport->base(seat(rank));
   if (!peer)
@@ -280,14 +282,36 @@ void World::wait(const uint64_t *signal, uint64_t value, int32_t compare, double
 void World::put(void *destination, const void *source, size_t bytes, int rank) {
   requireUsable();
   checkRank(rank);
+  if (void *peer = registeredPeer(destination, bytes, rank))
+    return copyTo(peer, source, bytes);
   transport->put(seat(rank), checkedOffset(destination, bytes, "destination of the put"), source,
                  bytes);
   domain->ring(seat(rank));
 }
 
+const RegisteredObject *World::registered(const void *pointer, size_t bytes) const {
+  return share->registered.find(pointer, bytes, lineage);
+}
+
+void *World::registeredPeer(const void *local, size_t bytes, int rank) const {
+  const RegisteredObject *object = registered(local, bytes);
+  if (!object)
+    return nullptr;
+  return object->addresses[size_t(seat(rank))] + (static_cast<const char *>(local) - object->begin);
+}
+
+void World::copyTo(void *destination, const void *source, size_t bytes) {
+  if (device().driver)
+    return device().driver->copy(destination, source, bytes);
+  if (bytes > 0)
+    std::memmove(destination, source, bytes);
+}
+
 void World::get(void *destination, const void *source, size_t bytes, int rank) {
   requireUsable();
   checkRank(rank);
+  if (void *peer = registeredPeer(source, bytes, rank))
+    return copyTo(destination, peer, bytes);
   transport->get(seat(rank), checkedOffset(source, bytes, "source of the get"), destination, bytes);
 }
 

@@ -72,6 +72,10 @@ public:
   void finalize();
 
   bool contains(const void *pointer, size_t bytes) const;
+  /// What is registered and holds all of it, else null.
+  const RegisteredObject *registered(const void *pointer, size_t bytes) const;
+  /// The same place on `rank`, of registered memory; null of other memory.
+  void *registeredPeer(const void *local, size_t bytes, int rank) const;
   /// Cheaper: the address lies in the part of this rank's heap that is in use or was.
   bool inHeap(const void *pointer) const {
     return size_t(static_cast<const char *>(pointer) - base) < heapBytes;
@@ -79,6 +83,8 @@ public:
   void *at(void *local, int rank) const;
   /// The same without checks.
   void *translate(void *local, int rank) const {
+    if (!inHeap(local))
+      return registeredPeer(local, 0, rank);
     return domain->heaps[size_t(members[size_t(rank)])].data() + (static_cast<char *>(local) - base);
   }
   /// Why contains() is false for memory in the heap: it was freed, or belongs to another team.
@@ -144,6 +150,7 @@ public:
   const SerialNumber serial;
 
 private:
+  friend class RegisteredObjects;
   /// `ranks` are numbers in `parent`; empty when this rank belongs to no team.
   World(const World &parent, const std::vector<int> &ranks, std::string_view label);
   std::unique_ptr<World> makeTeam(const std::vector<std::vector<int>> &teams,
@@ -151,6 +158,7 @@ private:
   size_t agreeOnPlace(CollectiveHeader header, size_t bytes, bool takesPart,
                       const std::vector<std::vector<int>> &teams);
   void disband();
+  void copyTo(void *destination, const void *source, size_t bytes);
   void waitOn(const HostWait &wait);
   void waitOnDevice(const Predicate &predicate, double timeout);
   void waitIdly(const HostWait &wait);
@@ -181,23 +189,5 @@ private:
   bool finalized = false;
   [[noreturn]] void raiseStuck(double seconds);
 };
-
-/// N ranks in this process, each driven by a thread of the caller.
-class Group {
-public:
-  explicit Group(WorldOptions options);
-  /// Once for each rank.
-  std::unique_ptr<World> bind(int rank);
-  void abort(int rank, std::string_view reason);
-  int size() const { return domain->size(); }
-  /// Equal for equal schedules of a seeded group; 0 without a seed.
-  uint64_t scheduleHash() const;
-
-private:
-  std::shared_ptr<Domain> domain;
-};
-
-/// A world of one rank in this process.
-std::unique_ptr<World> makeSingleWorld(WorldOptions options);
 
 } // namespace tilery::rt

@@ -4,7 +4,7 @@
 #include "runtime/world/delayed_writes.h"
 #include "runtime/world/heap_layout.h"
 #include "runtime/world/job.h"
-#include "runtime/world/world.h"
+#include "runtime/world/group.h"
 
 #include <cstdlib>
 #include <cstring>

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "runtime/launch/launch.h"
+#include "runtime/world/group.h"
 
 #include <functional>
 #include <string>

@@ -100,7 +100,7 @@ static Value symmAt(Generator &gen, Arguments &args) {
   Tile tile = symmetric(gen, args[0], "dl.symm_at");
   ElementType remote{ElementType::Kind::Remote, tile.element.dtype};
   return Tile{tilery::device::SymmAtOp::create(gen.builder, gen.loc(), gen.typeOf(remote), tile.value,
-                                               rankOf(gen, args[1], "dl.symm_at")),
+                                               rankOf(gen, args[1], "dl.symm_at"), mlir::Value()),
               remote};
 }
 
@@ -161,7 +161,7 @@ static Value put(Generator &gen, Arguments &args, const std::string &name, bool 
     update = updateOf(gen, args[6], what);
   }
   tilery::device::PutOp::create(gen.builder, gen.loc(), to.value, from.value, count, rank, signal,
-                                value, update, nonblocking);
+                                value, mlir::Value(), update, nonblocking);
   return None{};
 }
 
@@ -171,7 +171,7 @@ static Value get(Generator &gen, Arguments &args, const std::string &name, bool 
   checkElements(gen, to, from, what);
   mlir::Value count = scalar(gen, args[2], DType::Int64, "the count of " + what);
   tilery::device::GetOp::create(gen.builder, gen.loc(), to.value, from.value, count,
-                                rankOf(gen, args[3], what), nonblocking);
+                                rankOf(gen, args[3], what), mlir::Value(), nonblocking);
   return None{};
 }
 

@@ -40,7 +40,13 @@ arith::CmpIPredicate predicateOf(device::Compare compare) {
 
 } // namespace
 
-Value Lowering::peerAddress(Value local, Value rank) {
+Value Lowering::peerAddress(Value local, Value rank, Value distances) {
+  if (distances) {
+    Value table = LLVM::IntToPtrOp::create(b, loc, pointerType(1), distances);
+    Value index = arith::ExtUIOp::create(b, loc, b.getI64Type(), rank);
+    Value slot = byteOffset(table, arith::MulIOp::create(b, loc, index, i64(8)));
+    return byteOffset(local, LLVM::LoadOp::create(b, loc, b.getI64Type(), slot));
+  }
   Value base = loadContext(offsetof(tilery_gpu_context, heap_base), b.getI64Type());
   Value table = loadContext(offsetof(tilery_gpu_context, peer_bases), pointerType(1));
   Value index = arith::ExtUIOp::create(b, loc, b.getI64Type(), rank);
@@ -48,6 +54,8 @@ Value Lowering::peerAddress(Value local, Value rank) {
   Value peer = LLVM::LoadOp::create(b, loc, b.getI64Type(), slot);
   return byteOffset(local, arith::SubIOp::create(b, loc, peer, base));
 }
+
+Value Lowering::distances(Value peers) { return peers ? scalar(peers) : Value(); }
 
 void Lowering::checkRank(Value rank) {
   Value ranks = loadContext(offsetof(tilery_gpu_context, num_ranks), b.getI32Type());
@@ -285,8 +293,8 @@ LogicalResult Lowering::lowerPut(device::PutOp op) {
   Value bytes = arith::MulIOp::create(b, loc, scalar(op.getCount()),
                                       i64(pointeeBytes(op.getSource().getType())));
   Value begin = eventBegin();
-  copyBytes(peerAddress(scalar(op.getDestination()), scalar(op.getRank())), scalar(op.getSource()),
-            bytes);
+  copyBytes(peerAddress(scalar(op.getDestination()), scalar(op.getRank()), distances(op.getPeers())),
+            scalar(op.getSource()), bytes);
   recordOnFirstThread({TILERY_GPU_EVENT_PUT, begin, bytes, scalar(op.getRank())});
   unknownStores = true;
   if (op.getSignal())
@@ -301,8 +309,8 @@ LogicalResult Lowering::lowerGet(device::GetOp op) {
   Value bytes = arith::MulIOp::create(b, loc, scalar(op.getCount()),
                                       i64(pointeeBytes(op.getDestination().getType())));
   Value begin = eventBegin();
-  copyBytes(scalar(op.getDestination()), peerAddress(scalar(op.getSource()), scalar(op.getRank())),
-            bytes);
+  copyBytes(scalar(op.getDestination()),
+            peerAddress(scalar(op.getSource()), scalar(op.getRank()), distances(op.getPeers())), bytes);
   recordOnFirstThread({TILERY_GPU_EVENT_GET, begin, bytes, scalar(op.getRank())});
   unknownStores = true;
   return success();
@@ -357,7 +365,7 @@ LogicalResult Lowering::lowerDevice(Operation *op) {
       })
       .Case([&](device::SymmAtOp at) {
         checkRank(scalar(at.getRank()));
-        define(at, {peerAddress(scalar(at.getSource()), scalar(at.getRank()))});
+        define(at, {peerAddress(scalar(at.getSource()), scalar(at.getRank()), distances(at.getPeers()))});
         return success();
       })
       .Case([&](device::NotifyOp notify) {

@@ -235,7 +235,7 @@ void Lowering::describe() {
   auto *context = b.getContext();
   function->setAttr("core.scratch_bytes", b.getI64IntegerAttr(0));
   function->setAttr("simt.threads", b.getI32IntegerAttr(int32_t((numWarps + extraWarps) << machine.laneBits())));
-  for (StringRef name : {StringRef(tensorMapsAttr), StringRef("core.extents")})
+  for (StringRef name : {StringRef(tensorMapsAttr), StringRef("core.extents"), StringRef("device.peers")})
     if (Attribute kept = kernel->getAttr(name))
       function->setAttr(name, kept);
   function->setAttr("simt.shared_bytes", b.getI64IntegerAttr(sharedBytes));

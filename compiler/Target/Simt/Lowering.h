@@ -254,7 +254,9 @@ private:
   LogicalResult lowerDevice(Operation *op);
   LogicalResult lowerPut(device::PutOp op);
   LogicalResult lowerGet(device::GetOp op);
-  Value peerAddress(Value local, Value rank); ///< of the same symmetric object on `rank`
+  /// Of the same symmetric object on `rank`; of registered memory with its table of distances.
+  Value distances(Value peers);
+  Value peerAddress(Value local, Value rank, Value distances = {});
   void checkRank(Value rank);
   void fence(core::MemoryScope scope);
   void updateSignal(Value signal, Value rank, Value value, device::SignalUpdate update,

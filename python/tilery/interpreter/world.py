@@ -14,20 +14,26 @@ import numpy as np
 
 from tilery.errors import ConfigError, LaunchError
 from tilery.interpreter.memory import Place
+from tilery.interpreter.registration import Registrations
 from tilery.interpreter.scheduler import Condition, Scheduler, Task
 
 _ALIGNMENT = 4096
 
 
 class SymmetricObject:
-    """One collective allocation: `nbytes` zeroed bytes on each of the circle's seats."""
+    """One collective allocation, or registration: `nbytes` bytes on each of the circle's seats."""
 
     def __init__(self, label: str, nbytes: int, circle: "Circle"):
         self.label, self.nbytes, self.circle = label, nbytes, circle
-        self.buffers = {seat: np.zeros(nbytes + _ALIGNMENT, np.uint8) for seat in circle.seats}
-        self.bases = {seat: -(-buffer.ctypes.data // _ALIGNMENT) * _ALIGNMENT
-                      for seat, buffer in self.buffers.items()}
+        self.buffers: dict[int, np.ndarray] = {}
+        self.bases: dict[int, int] = {}
         self.writers: set[str] = set()
+
+    def allocated(self) -> "SymmetricObject":
+        for seat in self.circle.seats:
+            self.buffers[seat] = buffer = np.zeros(self.nbytes + _ALIGNMENT, np.uint8)
+            self.bases[seat] = -(-buffer.ctypes.data // _ALIGNMENT) * _ALIGNMENT
+        return self
 
     def place(self, rank: int, name: str = "", **changes) -> Place:
         return Place(name or self.label, self.bases[rank], self.nbytes, rank=rank, symmetric=self,
@@ -60,6 +66,7 @@ class Circle:
         self.meetings: dict[tuple, Collective] = {}
         self.counts: dict[tuple, int] = {}
         self.allocated: dict[int, SymmetricObject] = {}
+        self.registered: dict[int, SymmetricObject] = {}
         self.teams: dict[tuple, Circle] = {}
 
     def rank_text(self, rank: int) -> str:
@@ -119,6 +126,7 @@ class World:
         self.name, self.size = self.circle.name, len(self.circle.seats)
         self.rank = self.circle.seats.index(seat) if seat in self.circle.seats else -1
         self.delays = group.delay
+        self.registrations = Registrations(self)
         self.timeout = group.scheduler.timeout
 
     # -- queries --------------------------------------------------------------------------
@@ -163,12 +171,16 @@ class World:
                               f"{self.name}{seats}")
 
     def find(self, address: int, nbytes: int = 0) -> SymmetricObject | None:
-        """The symmetric object that holds [address, address + nbytes) on this rank."""
+        """The symmetric object that holds [address, address + nbytes) on this rank; of several, which
+        teams have registered, one of these ranks."""
+        found = None
         for thing in self.group.objects:
             base = thing.bases.get(self.own_seat)
             if base is not None and base <= address and address + nbytes <= base + thing.nbytes:
-                return thing
-        return None
+                if self.circle.has(thing.circle):
+                    return thing
+                found = thing
+        return found
 
     def find_own(self, name: str, address: int, nbytes: int) -> SymmetricObject | None:
         """The same; an error when it belongs to a team that these ranks are not."""
@@ -189,12 +201,12 @@ class World:
 
     # -- collectives ------------------------------------------------------------------------
 
-    def _meet(self, kind: str, value, what: str) -> list:
+    def meet(self, kind: str, value, what: str) -> list:
         self.require_member()
         return self.circle.meet(self.rank, kind, value, what)
 
     def team(self, ranks: list[int], name: str) -> "World":
-        asked = self._meet("team", (tuple(ranks), name), "the creation of a team")
+        asked = self.meet("team", (tuple(ranks), name), "the creation of a team")
         if len(set(asked)) > 1:
             raise LaunchError("the ranks disagree about a collective operation: " +
                               ", ".join(f"rank {r}: team '{label}' of ranks {list(listed)}"
@@ -213,7 +225,7 @@ class World:
                 raise LaunchError(f"rank {rank} occurs twice in team '{name}' of ranks {ranks}")
 
     def split(self, color: int, key: int, name: str) -> "World":
-        chosen = self._meet("split", (color, key), "a split")
+        chosen = self.meet("split", (color, key), "a split")
         order = sorted(range(self.size), key=lambda rank: (*chosen[rank], rank))
         colors = dict.fromkeys(chosen[rank][0] for rank in order if chosen[rank][0] >= 0)
         return self._make_team([[r for r in order if chosen[r][0] == c] for c in colors], name)
@@ -229,13 +241,13 @@ class World:
         return World(self.group, self.own_seat, circle, self.whole)
 
     def barrier(self, timeout: float | None = None) -> None:
-        self._meet("barrier", None, "ty.barrier")
+        self.meet("barrier", None, "ty.barrier")
 
     def all_gather_bytes(self, data: bytes) -> list[bytes]:
-        return self._meet("gather", bytes(data), "an exchange between hosts")
+        return self.meet("gather", bytes(data), "an exchange between hosts")
 
     def allocate(self, nbytes: int, label: str, type_text: str = "") -> int:
-        made = self._meet("alloc", (nbytes, type_text), "a symmetric allocation")
+        made = self.meet("alloc", (nbytes, type_text), "a symmetric allocation")
         if len(set(made)) > 1:
             raise LaunchError(
                 f"symmetric allocation of '{label}' differs between ranks: " +
@@ -244,13 +256,13 @@ class World:
         number = self.circle.counts[self.rank, "alloc"]
         shared = self.circle.allocated
         if number not in shared:
-            shared[number] = SymmetricObject(label, nbytes, self.circle)
+            shared[number] = SymmetricObject(label, nbytes, self.circle).allocated()
             self.group.objects.append(shared[number])
         return shared[number].bases[self.own_seat]
 
     def free(self, address: int) -> None:
         thing = self.find(address)
-        self._meet("free", address, "a symmetric free")
+        self.meet("free", address, "a symmetric free")
         if thing in self.group.objects:
             self.group.objects.remove(thing)
 
@@ -284,7 +296,7 @@ class World:
         """A team gives its memory back; collective over it."""
         if self.whole is self or self.freed:
             return
-        self._meet("finalize", None, "the end of a team")
+        self.meet("finalize", None, "the end of a team")
         self.freed = True
         self.group.objects = [o for o in self.group.objects if o.circle is not self.circle]
 

@@ -63,9 +63,13 @@ def Device_LocalOp : Device_Op<"local", [Pure]> {
 
 def Device_SymmAtOp : Device_Op<"symm_at", [MemoryEffects<[MemRead]>]> {
   let summary = "address of the same symmetric object on another rank";
-  let arguments = (ins Device_SymmType:$source, I32:$rank);
+  let description = [{
+    `peers`, here and in transfers: address of a table with the distance in bytes from this rank's object
+    to that of each rank, which is not the one between their heaps (tilery-device-find-peers).
+  }];
+  let arguments = (ins Device_SymmType:$source, I32:$rank, Optional<I64>:$peers);
   let results = (outs Core_PointerType:$result);
-  let assemblyFormat = "$source `,` $rank attr-dict `:` type($source) `->` type($result)";
+  let assemblyFormat = "$source `,` $rank (`peers` $peers^)? attr-dict `:` type($source) `->` type($result)";
   let hasVerifier = 1;
 }
 
@@ -87,11 +91,11 @@ def Device_PutOp : Device_SyncOp<"put", [AttrSizedOperandSegments]> {
   let summary = "copy `count` elements to `destination` on `rank`, then update the signal if there is one";
   let description = "Data is delivered before the signal; a count of 0 still signals.";
   let arguments = (ins Device_SymmType:$destination, Core_PointerType:$source, I64:$count, I32:$rank,
-                       Optional<Device_SignalType>:$signal, Optional<I64>:$value,
+                       Optional<Device_SignalType>:$signal, Optional<I64>:$value, Optional<I64>:$peers,
                        DefaultValuedAttr<Device_SignalOp, "::tilery::device::SignalUpdate::Set">:$update,
                        UnitAttr:$nonblocking);
   let assemblyFormat = [{
-    $destination `,` $source `,` $count `,` $rank (`signal` $signal^ `,` $value)? attr-dict
+    $destination `,` $source `,` $count `,` $rank (`signal` $signal^ `,` $value)? (`peers` $peers^)? attr-dict
     `:` type($destination) `,` type($source)
   }];
   let hasVerifier = 1;
@@ -99,8 +103,8 @@ def Device_PutOp : Device_SyncOp<"put", [AttrSizedOperandSegments]> {
 def Device_GetOp : Device_SyncOp<"get"> {
   let summary = "copy `count` elements from `source` on `rank` to local memory";
   let arguments = (ins Core_PointerType:$destination, Device_SymmType:$source, I64:$count, I32:$rank,
-                       UnitAttr:$nonblocking);
-  let assemblyFormat = "$destination `,` $source `,` $count `,` $rank attr-dict `:` type($destination) `,` type($source)";
+                       Optional<I64>:$peers, UnitAttr:$nonblocking);
+  let assemblyFormat = "$destination `,` $source `,` $count `,` $rank (`peers` $peers^)? attr-dict `:` type($destination) `,` type($source)";
   let hasVerifier = 1;
 }
 

@@ -44,4 +44,30 @@ def CheckBounds : Pass<"tilery-device-check-bounds", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::tilery::core::CoreDialect"];
 }
 
+def FindPeers : Pass<"tilery-device-find-peers", "::mlir::ModuleOp"> {
+  let summary = "tell uses of registered memory on other ranks where it lies there";
+  let description = [{
+    Arguments with the attribute `device.registered` are symmetric memory that the user made: not at the
+    distance of the heaps, but each at an address of its own. Of each that is used on other ranks the kernel
+    gets a table of distances, whose address comes behind the other arguments, those of the parameters in
+    `device.peers`.
+
+    ```mlir
+    func.func @f(%x: !device.symm<f32> {device.registered}, %rank: i32) {
+      %p = device.symm_at %x, %rank : !device.symm<f32> -> !core.ptr<f32, remote>
+    ```
+    becomes
+    ```mlir
+    func.func @f(%x: !device.symm<f32> {device.registered}, %rank: i32, %peers: i64)
+        attributes {device.peers = array<i32: 0>} {
+      %p = device.symm_at %x, %rank peers %peers : !device.symm<f32> -> !core.ptr<f32, remote>
+    ```
+    A pointer that may come from several arguments, one of them registered, is refused.
+
+    Runs for targets on which no function of the runtime finds the peers' addresses; with
+    tilery-device-check-bounds, before everything that simplifies addresses, and after it, since hidden
+    arguments of extents come first.
+  }];
+}
+
 #endif // TILERY_DEVICE_PASSES
