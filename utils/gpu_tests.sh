@@ -5,7 +5,7 @@
 #   parts: cts torch language ops (default: all of these); two: on two GPUs; or test files
 # JOBS test files run at once (default 4); those with several ranks and those that measure run one at
 # a time after them, because a kernel that spins slows the other processes of a GPU. A file has
-# FILE_TIMEOUT seconds (120), a test TEST_TIMEOUT (60) where pytest-timeout is installed.
+# FILE_TIMEOUT seconds (120, between two GPUs 600), a test TEST_TIMEOUT (60) where pytest-timeout is installed.
 # Writes OUTPUT/summary.json and a JUnit file for each test file; fails when a test fails or when
 # nothing ran.
 set -uo pipefail
@@ -59,7 +59,7 @@ run() { # file, prefix of its name in the output
   run_file "$1" "$name" $(selection "$1") &
 }
 # Files whose tests are all for a GPU have no parameter that says so.
-selection() { [[ $1 =~ test_(torch|devices|two_gpus)\.py$ ]] || echo "-k cuda"; }
+selection() { [[ $1 =~ test_(torch|devices|two_gpus|rank_deaths)\.py$ ]] || echo "-k cuda"; }
 
 for part in "${parts[@]}"; do
   case $part in
@@ -70,13 +70,14 @@ for part in "${parts[@]}"; do
     run python/tests/test_torch_parallel.py ""
     run python/tests/test_devices.py "" ;;
   language) for file in $(grep -l "backend" python/tests/test_*.py |
-      grep -vE "test_(devices|docs|tutorials|cli|package|processes|launchers|torch|torch_parallel|two_gpus|process_devices)\.py"); do
+      grep -vE "test_(devices|docs|tutorials|cli|package|processes|launchers|torch|torch_parallel|two_gpus|process_devices|rank_deaths)\.py"); do
       run "$file" ""
     done ;;
   ops) for file in ops/*/test_*.py; do run "$file" ops_; done ;;
-  two) alone+=("python/tests/test_two_gpus.py test_two_gpus ")
+  two) FILE_TIMEOUT=${FILE_TIMEOUT:-600}
+    alone+=("python/tests/test_two_gpus.py test_two_gpus " "python/tests/test_rank_deaths.py test_rank_deaths ")
     for file in $(grep -lE "spawn\(" python/tests/test_*.py ops/*/test_*.py |
-        grep -vE "test_(devices|docs|tutorials|cli|package|processes|launchers|torch|torch_parallel|two_gpus|process_devices)\.py"); do
+        grep -vE "test_(devices|docs|tutorials|cli|package|processes|launchers|torch|torch_parallel|two_gpus|process_devices|rank_deaths)\.py"); do
       alone+=("$file two_$(basename "$file" .py) cuda:0,cuda:1")
     done ;;
   *) run "$part" "" ;;
