@@ -25,7 +25,7 @@ install -D $build/release/lib/libtilery.so $stage/tilery/lib/libtilery.so
 install -D $build/release/bin/tilery $stage/tilery/bin/tilery
 install -D $build/lib/_launch.abi3.so $stage/tilery/_launch.abi3.so
 strip $stage/tilery/_launch.abi3.so
-install -D -m 644 bench/gpu_overlap.py $stage/tilery/bench/gpu_overlap.py
+install -D -m 644 -t $stage/tilery/bench bench/gpu_overlap.py bench/svg_to_png.py
 mkdir -p $stage/tilery/include
 cp -r include/tilery $stage/tilery/include/
 (cd $stage && "$python" setup.py -q bdist_wheel --dist-dir "$OLDPWD/dist")

@@ -9,9 +9,11 @@ import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+import zlib
 from collections import defaultdict
 from pathlib import Path
 
+import numpy as np
 import pytest
 from test_cli import tilery  # noqa: F401
 
@@ -101,6 +103,79 @@ def test_results_that_cannot_be_drawn(tilery, tmp_path):  # noqa: F811
     assert "no peer was measured" in refused(written(tmp_path / "r.json", alone))
     assert "cannot write '" in refused(written(tmp_path / "r.json", TIMES), "there/is/no/folder.svg")
 
+
+def decoded(path):
+    """The pixels of a PNG of 8-bit RGBA, by the filters of its specification (section 9)."""
+    data, at, packed = path.read_bytes(), 8, b""
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    while at < len(data):
+        size, kind = int.from_bytes(data[at:at + 4], "big"), data[at + 4:at + 8]
+        body, at = data[at + 8:at + 8 + size], at + 12 + size
+        if kind == b"IHDR":
+            width, height = (int.from_bytes(body[i:i + 4], "big") for i in (0, 4))
+            assert tuple(body[8:]) == (8, 6, 0, 0, 0)
+        packed += body if kind == b"IDAT" else b""
+    lines = np.frombuffer(zlib.decompress(packed), np.uint8).reshape(height, 1 + 4 * width)
+    image, above = np.zeros((height, width, 4), np.uint8), np.zeros((width, 4), np.int32)
+    for y, line in enumerate(lines):
+        row = line[1:].reshape(width, 4).astype(np.int32)
+        if line[0] == 2:
+            row += above
+        elif line[0]:  # what depends on the pixel to the left
+            left = corner = np.zeros(4, np.int32)
+            for x in range(width):
+                guess = left + above[x] - corner
+                far = [abs(guess - left), abs(guess - above[x]), abs(guess - corner)]
+                nearest = np.where((far[0] <= far[1]) & (far[0] <= far[2]), left,
+                                   np.where(far[1] <= far[2], above[x], corner))
+                row[x] = (row[x] + {1: left, 3: (left + above[x]) // 2, 4: nearest}[int(line[0])]) % 256
+                left, corner = row[x], above[x]
+        above = row % 256
+        image[y] = above
+    return image
+
+
+def test_a_png_is_a_picture_of_the_svg(tilery, tmp_path):  # noqa: F811
+    pytest.importorskip("resvg_py")
+    results = written(tmp_path / "r.json", TIMES)
+    elements = drawn(tilery, results, tmp_path)
+    tilery("bench", "plot", results, "-o", str(tmp_path / "plot.png"), "--python", sys.executable)
+    assert sorted(path.name for path in tmp_path.glob("plot*")) == ["plot.png", "plot.svg"]
+    image, scale = decoded(tmp_path / "plot.png"), 2
+    width, height = map(float, next(iter(elements)).get("viewBox").split()[2:])
+    assert image.shape == (scale * height, scale * width, 4)
+    assert (image[:8, :8] == 255).all()
+    circle = next(point for point in points(elements) if point.tag.endswith("circle"))
+    x, y = (int(scale * value) for value in place(circle))
+    assert tuple(image[y, x]) == (0x09, 0x69, 0xDA, 255)
+    title = next(element for element in elements if element.get("class") == "title")
+    left, base = (int(scale * float(title.get(name))) for name in ("x", "y"))
+    assert (image[base - 20:base, left:left + 200, :3].max(axis=-1) < 100).sum() > 200  # its letters
+
+
+def test_a_png_without_the_package_or_a_font(tilery, tmp_path):  # noqa: F811
+    results = written(tmp_path / "r.json", TIMES)
+
+    def refused(text, output="plot.png"):
+        """By a Python that knows only this module resvg_py."""
+        folder = tmp_path / "modules"
+        folder.mkdir(exist_ok=True)
+        (folder / "resvg_py.py").write_text(text)
+        python = tmp_path / "python"
+        python.write_text(f"#!/bin/sh\nHOME=/none PYTHONPATH={folder} exec {sys.executable} -c '{HIDE}' \"$@\"\n")
+        python.chmod(0o755)
+        return tilery("bench", "plot", results, "-o", str(tmp_path / output), "--python", str(python), status=1)
+
+    assert "PNG needs the package resvg_py" in refused("raise ImportError")
+    assert "hint: pip install resvg_py" in refused("raise ImportError")
+    assert "no font for the labels is installed; looked for DejaVuSans.ttf" in refused("")
+    assert "a plot is an .svg or a .png file, not" in refused("", "plot.jpg")
+    assert list(tmp_path.glob("plot*")) == []
+
+
+# Runs the program that it is given where no folder has fonts.
+HIDE = ("import pathlib, runpy, sys; pathlib.Path.is_dir = lambda path: False; sys.argv = sys.argv[1:]; "
+        "runpy.run_path(sys.argv[0], run_name=\"__main__\")")
 
 # In place of a Python with PyTorch: leaves its arguments, and on rank 0 the results.
 PYTHON = """#!/bin/sh

@@ -113,9 +113,27 @@ int benchOverlapCommand(const OverlapRequest &request) {
   });
 }
 
-int benchPlotCommand(const std::string &results, const std::string &output) {
+// The plot itself is made in one way: a PNG is a picture of the SVG.
+static int drawPng(const PlotRequest &request, const std::string &svg) {
+  fs::path source = fs::path(request.output).replace_extension(".png.svg");
+  write(source, svg);
+  fs::remove(request.output);
+  int status = tools::runCommand({1}, {request.python, benchProgram("svg_to_png.py"), source, request.output});
+  fs::remove(source);
+  if (status == 0 && !fs::exists(request.output))
+    throw std::runtime_error(fmt::format("cannot write '{}'", request.output));
+  return status;
+}
+
+int benchPlotCommand(const PlotRequest &request) {
   return reporting([&] {
-    write(output, plotOf(contestsOf(readResults(results))));
+    std::string svg = plotOf(contestsOf(readResults(request.results)));
+    std::string kind = fs::path(request.output).extension();
+    if (kind == ".png")
+      return drawPng(request, svg);
+    if (kind != ".svg")
+      throw std::runtime_error(fmt::format("a plot is an .svg or a .png file, not '{}'", request.output));
+    write(request.output, svg);
     return 0;
   });
 }

@@ -27,6 +27,11 @@ struct OverlapRequest {
   int drawn = 0;         // shapes instead of those of models
 };
 
+struct PlotRequest {
+  std::string results, output; // JSON; .svg or .png
+  std::string python = "python3"; // that has resvg_py, for .png
+};
+
 struct CalibrateRequest {
   int ranks = 2;
   std::string output;
@@ -42,8 +47,8 @@ int benchCommand(const std::string &output);
 int benchOverlapCommand(const OverlapRequest &request);
 /// Measures what communication costs between GPUs and keeps it, or writes it to `output`.
 int calibrateCommand(const CalibrateRequest &request);
-/// Draws what bench/gpu_overlap.py or bench/gpu_collectives.py wrote, as SVG.
-int benchPlotCommand(const std::string &results, const std::string &output);
+/// Draws what bench/gpu_overlap.py or bench/gpu_collectives.py wrote.
+int benchPlotCommand(const PlotRequest &request);
 
 /// `words`: a timeline, or a program to run with its arguments.
 int profileCommand(const ProfileRequest &request, const std::vector<std::string> &words);

@@ -56,7 +56,7 @@ namespace {
 struct BenchRequest {
   std::string output;
   cli::OverlapRequest overlap;
-  std::string results, plot;
+  cli::PlotRequest plot;
 };
 } // namespace
 
@@ -76,9 +76,10 @@ static void addBench(CLI::App &app, BenchRequest &request) {
   overlap->add_option("--random", request.overlap.drawn, "so many drawn shapes instead of those of models")
       ->check(CLI::Range(1, 100'000))
       ->needs(explain);
-  CLI::App *plot = bench->add_subcommand("plot", "draw results of bench overlap as SVG");
-  plot->add_option("results", request.results, "their JSON file")->required();
-  plot->add_option("-o,--output", request.plot, "SVG file to write")->required();
+  CLI::App *plot = bench->add_subcommand("plot", "draw results of bench overlap as SVG or PNG");
+  plot->add_option("results", request.plot.results, "their JSON file")->required();
+  plot->add_option("-o,--output", request.plot.output, ".svg or .png file to write")->required();
+  plot->add_option("--python", request.plot.python, "for PNG: a Python that has resvg_py; default: python3");
   bench->require_subcommand(0, 1);
   bench->footer("Example: tilery bench overlap -n 2 -o overlap.json");
 }
@@ -96,7 +97,7 @@ static int runBench(const CLI::App &bench, const BenchRequest &request) {
   if (bench.got_subcommand("overlap"))
     return cli::benchOverlapCommand(request.overlap);
   if (bench.got_subcommand("plot"))
-    return cli::benchPlotCommand(request.results, request.plot);
+    return cli::benchPlotCommand(request.plot);
   return cli::benchCommand(request.output);
 }
 
