@@ -135,3 +135,42 @@ def registered(array, rounds: int = 5, n: int = 5003, team=None) -> None:
     ty.barrier(team=team)
     for each in (x, inbox, counter):
         each.free()
+
+
+MISTAKE = """
+own, other = (f"cuda:{{index}}" for index in (ty.init().device - 1, 2 - ty.init().device))
+rank, foreign, mine = ty.rank(), ty.zeros(4, "int32", device=other), ty.zeros(4, "int32", device=own)
+kernel = make('''@ty.jit
+def kernel(x, y):
+    tl.store(y, dl.rank())
+    tl.store(x, 1)
+''')
+reaches = make('''@ty.jit
+def kernel(x, ready):
+    tl.store(dl.symm_at(x, 1), 1)
+    dl.notify(ready, 1)
+''')
+ready = ty.signals(1, "ready")
+try:
+    {body}
+except ty.Error as error:
+    print(error)
+"""
+
+# What one of two ranks on two devices does, or both, and what both are told.
+MISTAKES = [
+    ("ty.zeros(1 << 30, 'int8', 'large')", "symmetric object 'large' of 1073741824 bytes does not fit"),
+    ("y = ty.zeros(4, 'int32', 'y'); kernel[(1,)](foreign, y)", "in memory of cuda:"),
+    ("kernel[(1,)](foreign, foreign)", "where its arguments are, but the symmetric heap of rank"),
+    ("ty.ops.all_reduce(foreign, foreign)", "cuda:"),
+    ("ty.zeros(4 + rank, 'int32', 'x')", "the ranks disagree about a collective operation"),
+    ("ty.zeros(4, ['int32', 'fp32'][rank], 'x')", "the ranks disagree about a collective operation"),
+    ("ty.barrier() if rank else ty.zeros(4, 'int32', 'x')", "the ranks disagree about a collective operation"),
+    ("x = ty.zeros(64 + 64 * rank, 'int32', device=own); ty.ops.all_reduce(x, x)", "differs between ranks"),
+    ("x = ty.zeros(64, ['int32', 'fp32'][rank], device=own); ty.ops.all_reduce(x, x)", "differs between ranks"),
+    ("x = ty.zeros(64, 'fp32', device=own); ty.ops.all_reduce(x, x, form=['two_shot', 'one_shot'][rank])",
+     "differs between ranks"),
+    ("reaches[(1,)](mine, ready)", "uses memory that is not in the symmetric heap"),
+    ("reaches[(1,)](ready, ready)", "dl.symm_at does not take signals"),
+    ("x = ty.zeros(4, 'int32', 'x'); reaches[(1,)](x, mine)", "signal"),
+]

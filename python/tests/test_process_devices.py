@@ -11,6 +11,7 @@ import os
 import signal
 import time
 
+import device_programs
 import pytest
 from backends import require_library
 from test_devices import fake
@@ -377,3 +378,11 @@ def test_arguments_on_the_device_of_another_rank():
     ''').splitlines() == [
         "LaunchError: argument 'x' of 'kernel' is in memory of cuda:0, argument 'y' in memory of cuda:1",
         "LaunchError: argument 'x' of 'kernel' is in memory of cuda:1, argument 'y' in memory of cuda:0"]
+
+
+@pytest.mark.parametrize("body, text", device_programs.MISTAKES)
+def test_mistakes_are_named_on_every_rank(tmp_path, body, text):
+    results = job(tmp_path, device_programs.MISTAKE.format(body=body),
+                  environment=lambda rank: {"TILERY_CALIBRATION": "off"})
+    for rank, (status, out, err) in enumerate(results):
+        assert status == 0 and text in out, f"rank {rank}: {out}{err}"

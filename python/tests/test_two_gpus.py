@@ -26,9 +26,9 @@ def require_two() -> None:
 
 
 def job(tmp_path, body: str, ranks: int = 2, options: str = "", timeout: float = 100,
-        environment=lambda rank: {}):
+        environment=lambda rank: {}, heap: str = "64 << 20"):
     require_two()
-    init = f'device="cuda", heap_bytes=64 << 20{options}'
+    init = f'device="cuda", heap_bytes={heap}{options}'
     body = "import device_programs, os, signal, time\n" + body
     processes = start(tmp_path, body, ranks, init, environment)
     ended = []
@@ -236,25 +236,59 @@ def test_two_ranks_on_one_gpu_must_be_asked_for(tmp_path):
         assert "ConfigError: ranks 0, 2 use the same device, cuda:0" in err, err
 
 
-@pytest.mark.parametrize("body, text", [
-    ("ty.zeros(1 << 30, 'int8', 'large')", "symmetric object 'large' of 1073741824 bytes does not fit"),
-    ("y = ty.zeros(4, 'int32', 'y'); kernel[(1,)](foreign, y)", "in memory of cuda:"),
-    ("kernel[(1,)](foreign, foreign)", "where its arguments are, but the symmetric heap of rank")])
+@pytest.mark.parametrize("body, text", device_programs.MISTAKES)
 def test_mistakes_are_named_on_every_rank(tmp_path, body, text):
-    results = job(tmp_path, f'''
-foreign = ty.zeros(4, "int32", device=f"cuda:{{1 - ty.rank()}}")
-kernel = make("""@ty.jit
-def kernel(x, y):
-    tl.store(y, dl.rank())
-    tl.store(x, 1)
-""")
-try:
-    {body}
-except ty.LaunchError as error:
-    print(error)
-''')
+    results = job(tmp_path, device_programs.MISTAKE.format(body=body))
     for rank, (status, out, err) in enumerate(results):
         assert status == 0 and text in out, f"rank {rank}: {out}{err}"
+
+
+LARGE = """
+rank, half = ty.rank(), (1 << 31) + 4096 + 3        # bytes of a rank's part: beyond 2^31, of all beyond 2^32
+here = f"cuda:{ty.init().device - 1}"
+own, everyones, wrong = (ty.zeros(size, kind, device=here)
+                         for size, kind in ((half, "int8"), (2 * half, "int8"), (1, "int32")))
+fill = make('''@ty.jit
+def kernel(x, n, value, BLOCK: tl.constexpr):
+    number = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x + number * 4096, value + (number % 100).to(tl.int8), mask=number * 4096 < n)
+''')
+probe = make('''@ty.jit
+def kernel(x, wrong, first, n, value, BLOCK: tl.constexpr):
+    number = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = number * 4096 < n
+    found = tl.load(x + first + number * 4096, mask=inside)
+    differs = (found != value + (number % 100).to(tl.int8)) & inside
+    tl.atomic_add(wrong, tl.sum(differs.to(tl.int32)))
+''')
+grid = (ty.cdiv(half // 4096 + 1, 1024),)
+fill[grid](own, half, 1 + rank, BLOCK=1024)
+ty.ops.all_gather(own, everyones)
+for source in range(2):
+    probe[grid](everyones, wrong, source * half, half, 1 + source, BLOCK=1024)
+assert wrong.numpy()[0] == 0, wrong.numpy()
+del everyones
+x, y = ty.zeros((1 << 32) + 7, "int8", "x"), ty.register(own, "y")
+last = make('''@ty.jit
+def kernel(x, n, value):
+    tl.store(dl.symm_at(x + n, 1 - dl.rank()) - 1, value.to(tl.int8))
+    dl.barrier_all()
+''')
+last[(1,)](x, x.size, 5 + rank)
+last[(1,)](y, half, 7 + rank)
+end = make('''@ty.jit
+def kernel(x, n, out):
+    tl.store(out, tl.load(x + n - 1).to(tl.int32))
+''')
+for array, size, value in ((x, x.size, 5), (y, half, 7)):
+    end[(1,)](array, size, wrong)
+    assert wrong.numpy()[0] == value + 1 - rank, (wrong.numpy(), value)
+print("right")
+"""
+
+
+def test_sizes_beyond_32_bits(tmp_path):
+    right(job(tmp_path, LARGE, heap="6 << 30"))
 
 
 def test_heaps_larger_than_the_gpu(tmp_path):
