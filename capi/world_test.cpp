@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Worlds through the C interface.
 #include "tilery/kernel_abi.h"
-#include "tilery/tilery.h"
+#include "tilery/tilery.hpp"
 
 #include <cstring>
 #include <gtest/gtest.h>
@@ -157,6 +157,55 @@ TEST(WorldInterface, GroupOfRanks) {
     EXPECT_EQ(tilery_group_schedule_hash(group) != 0, std::strstr(options, "seed") != nullptr);
     tilery_group_destroy(group);
   }
+}
+
+// Memory of the caller: the host's transfers, the end by free, and by drop and collect.
+void shareOwnMemory(tilery_group *group, int32_t rank) {
+  tilery_world *handle = nullptr;
+  ASSERT_EQ(tilery_group_rank(group, rank, &handle), TILERY_OK);
+  tilery::World world(handle);
+  std::vector<int64_t> mine(4, 10 + rank), got(2, 0);
+  tilery::Symmetric<int64_t> shared = world.registered(mine.data(), mine.size(), "mine");
+  EXPECT_TRUE(tilery_symmetric_contains(handle, mine.data() + 2, 16));
+  EXPECT_FALSE(tilery_symmetric_contains(handle, mine.data() + 3, 16));
+  int following = (rank + 1) % 3, before = (rank + 2) % 3;
+  EXPECT_EQ(shared.at(following)[3], 10 + following);
+  int64_t value = 100 + rank;
+  world.barrier();
+  EXPECT_EQ(tilery_put(handle, &mine[1], &value, sizeof value, following), TILERY_OK);
+  world.barrier();
+  EXPECT_EQ(mine[1], 100 + before);
+  EXPECT_EQ(tilery_get(handle, got.data(), &mine[1], 16, following), TILERY_OK);
+  EXPECT_EQ(got, (std::vector<int64_t>{100 + rank, 10 + following}));
+  EXPECT_EQ(tilery_symmetric_drop(handle, &mine[1]), TILERY_LAUNCH_ERROR);
+  EXPECT_NE(std::string(tilery_error_message()).find("is not the start of registered memory of rank"),
+            std::string::npos);
+  void *ended[32];
+  int32_t count = -1;
+  if (rank == 0)
+    EXPECT_EQ(tilery_symmetric_drop(handle, mine.data()), TILERY_OK);
+  EXPECT_EQ(tilery_symmetric_collect(handle, ended, &count), TILERY_OK);
+  EXPECT_EQ(count, 0);
+  if (rank != 0)
+    EXPECT_EQ(tilery_symmetric_drop(handle, mine.data()), TILERY_OK);
+  EXPECT_EQ(tilery_symmetric_collect(handle, ended, &count), TILERY_OK);
+  ASSERT_EQ(count, 1);
+  EXPECT_EQ(ended[0], mine.data());
+  EXPECT_FALSE(tilery_symmetric_contains(handle, mine.data(), 8));
+  world.free(world.registered(mine.data(), 1, "again"));
+  EXPECT_EQ(tilery_symmetric_free(handle, mine.data()), TILERY_LAUNCH_ERROR);
+  world.barrier();
+}
+
+TEST(WorldInterface, RegisteredMemory) {
+  tilery_group *group = nullptr;
+  ASSERT_EQ(tilery_group_create(R"({"ranks": 3})", &group), TILERY_OK);
+  std::vector<std::thread> threads;
+  for (int32_t rank = 0; rank < 3; ++rank)
+    threads.emplace_back(shareOwnMemory, group, rank);
+  for (std::thread &thread : threads)
+    thread.join();
+  tilery_group_destroy(group);
 }
 
 TEST(WorldInterface, AbortEndsTheWaitOfAnotherRank) {

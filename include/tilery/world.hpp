@@ -142,6 +142,12 @@ public:
     return {handle_, static_cast<T *>(data), count};
   }
   Symmetric<signal> signals(size_t count, const char *label) { return zeros<signal>(count, label); }
+  /// Collective: `count` elements at `data`, which each rank has made itself, become a symmetric object.
+  /// They must stay until free(), or the world's end.
+  template <typename T> Symmetric<T> registered(T *data, size_t count, const char *label) {
+    check(tilery_symmetric_register(handle_, data, count * sizeof(T), label, nullptr));
+    return {handle_, data, count};
+  }
   template <typename T> void free(const Symmetric<T> &object) {
     check(tilery_symmetric_free(handle_, object.data()));
   }
