@@ -23,6 +23,7 @@ def host(request):
         request.getfixturevalue("compiled")
     with ty.interpret(request.param == "interpret"):
         yield request.param
+        ty.finalize()
 
 
 def ints(count):
@@ -235,7 +236,8 @@ def test_what_is_no_array_of_its_own(host):
     frozen = np.zeros(8, np.int32)
     frozen.flags.writeable = False
     for array, text in [(ty.zeros(4, ty.int32, "y"), "'x' is symmetric already, as 'y'; pass it as it is"),
-                        (np.zeros(16, np.int32)[::2], "'x' of shape [8] has 32 bytes, but reaches over 60"),
+                        (np.zeros(16, np.int32)[::2], "'x' of shape [8] has strides [2]; register an array whose"),
+                        (np.zeros((4, 8), np.int32).T, "'x' of shape [8, 4] has strides [1, 8]"),
                         (frozen, "'x' is read-only; other ranks may write what is registered")]:
         with pytest.raises(ty.LaunchError) as raised:
             ty.register(array, "x")

@@ -61,6 +61,27 @@ def from_value(name: str, value) -> ArrayArgument:
         "DLPack, torch), tilery tensors, and constants for tl.constexpr parameters")
 
 
+def element_strides(name: str, value, itemsize: int) -> tuple[int, ...]:
+    """The steps of an array that from_value takes, in elements. LaunchError when they are no such."""
+    from tilery import devices
+    from tilery.device_array import DeviceArray
+    from tilery.tensor import Tensor
+
+    if hasattr(value, "stride") and not hasattr(value, "strides"):  # torch
+        return tuple(value.stride())
+    steps = getattr(value, "strides", None)
+    if isinstance(value, (Tensor, DeviceArray)):
+        return steps
+    if steps is None:
+        steps = getattr(value, "__cuda_array_interface__", {}).get("strides")
+    if steps is None:
+        return devices.contiguous(tuple(value.shape))
+    if any(step % itemsize for step in steps):  # of NumPy, bytes
+        raise LaunchError(f"argument '{name}' has steps of {tuple(steps)} bytes, which are no multiples of its "
+                          f"elements of {itemsize}; pass a contiguous copy")
+    return tuple(step // itemsize for step in steps)
+
+
 def _through_dlpack(name: str, value):
     import numpy as np
 

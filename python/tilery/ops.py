@@ -111,23 +111,13 @@ def _encoded_once(names: tuple, *values) -> bytes:
 def _facts(operator: str, value, index: int) -> tuple:
     """Of an array that _operators.c does not read itself: address, shape, strides in elements, element
     type, whether it is read-only, device, and what must stay alive during the call."""
-    from tilery.arguments import from_value
+    from tilery.arguments import element_strides, from_value
     from tilery.language.dtypes import CODES
-    from tilery.device_array import DeviceArray
-    from tilery.tensor import Tensor
 
     names = _described(operator)["tensors"]
     name = names[index].rstrip("?") if index < len(names) else "tensor"
     argument = from_value(name, value)
-    item = argument.dtype.itemsize
-    strides = getattr(value, "strides", None)
-    if strides is None:  # torch
-        strides = tuple(value.stride())
-    elif not isinstance(value, (Tensor, DeviceArray)):  # NumPy counts bytes
-        if any(step % item for step in strides):
-            raise LaunchError(f"{operator}: argument '{name}' has steps of {tuple(strides)} bytes, which are "
-                              f"no multiples of its elements of {item}; pass a contiguous copy")
-        strides = tuple(step // item for step in strides)
+    strides = element_strides(name, value, argument.dtype.itemsize)
     if argument.device:
         devices.meet_torch()
     return (argument.address, tuple(value.shape), tuple(strides), CODES[argument.dtype.name],

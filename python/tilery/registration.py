@@ -5,10 +5,11 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import sys
 
-from tilery import _capi
-from tilery.arguments import from_value
+from tilery import _capi, devices
+from tilery.arguments import element_strides, from_value
 from tilery.errors import LaunchError
 from tilery.tensor import Tensor
 
@@ -100,13 +101,12 @@ def register(array, name: str = "tensor", *, team=None) -> Registered:
         raise LaunchError(f"'{name}' is symmetric already, as '{array.label}'; pass it as it is")
     argument = from_value(name, array)
     shape = tuple(int(extent) for extent in array.shape)
-    size = argument.dtype.itemsize
-    for extent in shape:
-        size *= extent
-    if argument.nbytes != size or argument.offset:
-        raise LaunchError(f"'{name}' of shape {list(shape)} has {size} bytes, but reaches over "
-                          f"{argument.nbytes}; register an array whose elements lie one behind the other, "
-                          "and pass parts of it")
+    size = math.prod(shape) * argument.dtype.itemsize
+    strides = element_strides(name, array, argument.dtype.itemsize)
+    steps = zip(shape, strides, devices.contiguous(shape))
+    if size and any(step != wanted for extent, step, wanted in steps if extent > 1):
+        raise LaunchError(f"'{name}' of shape {list(shape)} has strides {list(strides)}; register an array "
+                          "whose elements lie one behind the other, and pass parts of it")
     if not argument.writable:
         raise LaunchError(f"'{name}' is read-only; other ranks may write what is registered")
     world.registrations.add(argument.address, size, name, f"{argument.dtype.name}{list(shape)}", argument)
