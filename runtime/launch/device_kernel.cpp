@@ -209,16 +209,18 @@ const DeviceKernel::Binding &DeviceKernel::bind(World *world, double timeoutSeco
   uint64_t serial = world ? world->serial : 0;
   int64_t scratch = image.scratchBytes * instances;
   hal::Stream owner = scratch > 0 ? stream : nullptr;
+  uint64_t recording = scratch > 0 ? where.driver->recordingOf(where.device, stream) : 0;
   std::lock_guard lock(mutex);
   // The latest first: worlds that have gone leave theirs behind.
   for (size_t i = bindings.size(); i-- > 0;)
     if (const Binding &binding = bindings[i];
         binding.world == serial && binding.timeoutSeconds == timeoutSeconds &&
-        binding.stream == owner && binding.scratchBytes >= scratch) {
+        binding.stream == owner && binding.recording == recording &&
+        binding.scratchBytes >= scratch) {
       fresh = false;
       return binding;
     }
-  Binding made{serial, timeoutSeconds, owner, scratch, nullptr, nullptr};
+  Binding made{serial, timeoutSeconds, owner, recording, scratch, nullptr, nullptr};
   if (code.canFail)
     made.record = &recordFor(world);
   makeContext(made, world);

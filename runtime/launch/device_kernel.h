@@ -37,12 +37,13 @@ public:
   static constexpr size_t MaxMaps = 16;
   void fillMaps(const uint64_t *arguments, hal::TensorMap *maps);
 
-  /// What launches of one world with one time limit, on one stream when there is scratch memory,
-  /// have in common.
+  /// What launches of one world with one time limit, on one stream or in one recording when there
+  /// is scratch memory, have in common.
   struct Binding {
     uint64_t world = 0; // serial number, 0: none
     double timeoutSeconds = 0;
     hal::Stream stream = nullptr;
+    uint64_t recording = 0; ///< which may be replayed beside launches in the stream, 0: none
     int64_t scratchBytes = 0;
     void *context = nullptr; // on the device
     LaunchRecord *record = nullptr; // null: the kernel cannot fail

@@ -3,6 +3,9 @@
 // load, store, block pointers and tensor descriptors.
 #include "compiler/Frontend/Language/Memory.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Matchers.h"
+
 using namespace mlir;
 
 namespace tilery::frontend {
@@ -103,6 +106,30 @@ static Value makeBlockPointer(Generator &gen, Arguments &args) {
   return block;
 }
 
+/// Whether the launcher knows the value, and with it what divides it.
+static bool isKnownAtLaunch(mlir::Value value) {
+  while (auto wide = value.getDefiningOp<arith::ExtSIOp>())
+    value = wide.getIn();
+  auto argument = dyn_cast<BlockArgument>(value);
+  return matchPattern(value, m_Constant()) ||
+         (argument && isa<func::FuncOp>(argument.getOwner()->getParentOp()));
+}
+
+// A descriptor promises that its base and strides are multiples of 16 bytes; of what only the
+// kernel knows nothing else could say so.
+static void promiseAlignment(Generator &gen, BlockPointer &block) {
+  int32_t bytes = int32_t(std::max(bitWidth(block.base.element.dtype) / 8, 1u));
+  auto promise = [&](Tile &tile, int32_t divisor) {
+    if (divisor > 1 && !isKnownAtLaunch(tile.value))
+      tile.value = core::HintOp::create(gen.builder, gen.loc(), tile.value.getType(), tile.value,
+                                        ArrayRef<int32_t>(), ArrayRef<int32_t>(divisor),
+                                        ArrayRef<int32_t>());
+  };
+  promise(block.base, 16);
+  for (Tile &stride : MutableArrayRef(block.strides).drop_back())
+    promise(stride, 16 / bytes);
+}
+
 static Value makeDescriptor(Generator &gen, Arguments &args) {
   std::vector<Value> strides = gen.sequence(args[2], "the strides");
   if (!strides.empty() && strides.back().asInt() && *strides.back().asInt() != 1)
@@ -115,6 +142,8 @@ static Value makeDescriptor(Generator &gen, Arguments &args) {
   if (padding != "zero" && padding != "nan")
     gen.fail("padding_option is \"zero\" or \"nan\", not \"" + padding + "\"");
   block->padNaN = padding == "nan";
+  if (block->base.element.kind == ElementType::Kind::Pointer)
+    promiseAlignment(gen, *block);
   return block;
 }
 

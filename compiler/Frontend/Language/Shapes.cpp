@@ -44,6 +44,10 @@ static Value cast(Generator &gen, Arguments &args) {
   return gen.cast(tile, to.dtype);
 }
 
+static Value pointerType(Generator &gen, Arguments &args) {
+  return TypeValue{{ElementType::Kind::Pointer, gen.dtypeOf(args[0], "what a pointer points to")}};
+}
+
 static Value trans(Generator &gen, Arguments &args) {
   Tile tile = gen.toTile(args[0]);
   int64_t rank = int64_t(tile.shape().size());
@@ -198,6 +202,7 @@ void addShapeBuiltins(BuiltinTable &table) {
     Tile tile = gen.toTile(args[0]);
     return gen.splat(gen.number(Int{0}, tile.element.dtype), tile.shape());
   });
+  table.add(language, "pointer_type", "element_ty", pointerType);
   table.add(language, "cast", "input, dtype, fp_downcast_rounding=None, bitcast=False", cast, true);
   table.add(language, "broadcast", "input, other", [](Generator &gen, Arguments &args) {
     Tile a = gen.toTile(args[0]), b = gen.toTile(args[1]);

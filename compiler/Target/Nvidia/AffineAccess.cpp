@@ -7,6 +7,8 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -152,6 +154,9 @@ Value valueOf(OpBuilder &b, Location loc, const AffineSum &sum) {
   return isOne ? sum[0].scalars[0] : Value();
 }
 
+/// Whether the one who makes the tensor map knows a scalar.
+using Known = llvm::function_ref<bool(Value)>;
+
 // Arguments and what is computed of them alone.
 bool launcherKnows(Value scalar) {
   Operation *op = scalar.getDefiningOp();
@@ -160,15 +165,15 @@ bool launcherKnows(Value scalar) {
   return isa<arith::ArithDialect>(op->getDialect()) && llvm::all_of(op->getOperands(), launcherKnows);
 }
 
-// `lane < K - k * step` is `k * step + lane < K`: what the launcher does not know moves to the
-// index's side, which then is the index that makes the address.
-void moveToIndex(Comparison &comparison, arith::CmpIOp compare, Value bound) {
+// `lane < K - k * step` is `k * step + lane < K`: what the maker of the map does not know moves to
+// the index's side, which then is the index that makes the address.
+void moveToIndex(Comparison &comparison, arith::CmpIOp compare, Value bound, Known isKnown) {
   MaybeSum sum = sumOfValue(bound);
   if (!sum)
     return;
   AffineSum known, moved;
   for (const AffineTerm &term : *sum)
-    addTerm(llvm::all_of(term.scalars, launcherKnows) ? known : moved, term);
+    addTerm(llvm::all_of(term.scalars, isKnown) ? known : moved, term);
   if (moved.empty())
     return;
   OpBuilder b(compare);
@@ -176,7 +181,7 @@ void moveToIndex(Comparison &comparison, arith::CmpIOp compare, Value bound) {
   comparison.extent = valueOf(b, compare.getLoc(), known);
 }
 
-std::optional<Comparison> comparisonOf(arith::CmpIOp compare) {
+std::optional<Comparison> comparisonOf(arith::CmpIOp compare, Known isKnown) {
   auto predicate = compare.getPredicate();
   Value index = compare.getLhs(), bound = compare.getRhs();
   if (predicate == arith::CmpIPredicate::sgt) {
@@ -192,31 +197,31 @@ std::optional<Comparison> comparisonOf(arith::CmpIOp compare) {
   if (!result.extent)
     result.extent = constantBound(b, bound);
   if (isUpper)
-    moveToIndex(result, compare, bound);
+    moveToIndex(result, compare, bound, isKnown);
   else if (!isSplatOfZero(bound))
     result.extent = {};
   return result;
 }
 
 // Where the mask says that the index along tile dimension `wanted` starts; none when it does not say.
-std::optional<AffineSum> startInMask(Value mask, int wanted) {
+std::optional<AffineSum> startInMask(Value mask, int wanted, Known isKnown) {
   Operation *op = mask ? mask.getDefiningOp() : nullptr;
   if (!op)
     return std::nullopt;
   if (isa<arith::AndIOp>(op)) {
-    auto first = startInMask(op->getOperand(0), wanted);
-    return first ? first : startInMask(op->getOperand(1), wanted);
+    auto first = startInMask(op->getOperand(0), wanted, isKnown);
+    return first ? first : startInMask(op->getOperand(1), wanted, isKnown);
   }
   if (auto repeat = dyn_cast<core::BroadcastOp>(op))
-    return startInMask(repeat.getSource(), wanted);
+    return startInMask(repeat.getSource(), wanted, isKnown);
   if (auto expand = dyn_cast<core::ExpandDimsOp>(op)) {
     int axis = int(expand.getAxis());
     if (axis == wanted)
       return std::nullopt;
-    return startInMask(expand.getSource(), wanted - (axis < wanted));
+    return startInMask(expand.getSource(), wanted - (axis < wanted), isKnown);
   }
   auto compare = dyn_cast<arith::CmpIOp>(op);
-  auto comparison = compare ? comparisonOf(compare) : std::nullopt;
+  auto comparison = compare ? comparisonOf(compare, isKnown) : std::nullopt;
   if (!comparison || comparison->dim != wanted)
     return std::nullopt;
   return comparison->start;
@@ -224,25 +229,26 @@ std::optional<AffineSum> startInMask(Value mask, int wanted) {
 
 // The mask must be a conjunction of `index < extent` (and `index >= 0`, which bulk copies imply) for
 // the very indices that make the addresses. `place[d]` is the position of tile dimension d.
-bool readMask(AffineAccess &access, Value mask, ArrayRef<int> place) {
+bool readMask(AffineAccess &access, Value mask, ArrayRef<int> place, Known isKnown) {
   Operation *op = mask.getDefiningOp();
   if (!op)
     return false;
   if (isa<arith::AndIOp>(op))
-    return readMask(access, op->getOperand(0), place) && readMask(access, op->getOperand(1), place);
+    return readMask(access, op->getOperand(0), place, isKnown) &&
+           readMask(access, op->getOperand(1), place, isKnown);
   if (matchPattern(mask, m_One()))
     return true;
   SmallVector<int> inner(place);
   if (auto repeat = dyn_cast<core::BroadcastOp>(op))
-    return readMask(access, repeat.getSource(), inner);
+    return readMask(access, repeat.getSource(), inner, isKnown);
   if (auto expand = dyn_cast<core::ExpandDimsOp>(op)) {
     inner.erase(inner.begin() + expand.getAxis());
-    return readMask(access, expand.getSource(), inner);
+    return readMask(access, expand.getSource(), inner, isKnown);
   }
   auto compare = dyn_cast<arith::CmpIOp>(op);
   if (!compare)
     return false;
-  std::optional<Comparison> comparison = comparisonOf(compare);
+  std::optional<Comparison> comparison = comparisonOf(compare, isKnown);
   if (!comparison)
     return false;
   AccessDim &dim = access.dims[size_t(inner[size_t(comparison->dim)])];
@@ -263,49 +269,87 @@ bool readMask(AffineAccess &access, Value mask, ArrayRef<int> place) {
   return true;
 }
 
-int64_t divisorOf(const AffineTerm &stride) {
+/// A product of which a hint says what divides it.
+struct Promise {
+  AffineTerm product;
+  int64_t divisor;
+};
+
+// The hints that an address is computed through.
+void collectPromises(Value address, SmallVectorImpl<Promise> &promises,
+                     DenseSet<Operation *> &seen) {
+  Operation *op = address.getDefiningOp();
+  if (!op || op->getNumRegions() || !isMemoryEffectFree(op) || !seen.insert(op).second)
+    return;
+  if (auto hint = dyn_cast<core::HintOp>(op); hint && hint.getDivisibility().size() == 1)
+    if (MaybeSum sum = sumOfValue(hint.getSource()); sum && sum->size() == 1)
+      promises.push_back({sum->front(), hint.getDivisibility()[0]});
+  for (Value operand : op->getOperands())
+    collectPromises(operand, promises, seen);
+}
+
+int64_t divisorOf(const AffineTerm &stride, ArrayRef<Promise> promises) {
   int64_t divisor = stride.factor & -stride.factor;
   for (Value scalar : stride.scalars) {
-    auto argument = cast<BlockArgument>(scalar);
-    auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
-    if (auto attr = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(),
-                                                           "core.divisibility"))
+    auto argument = dyn_cast<BlockArgument>(scalar);
+    auto function =
+        argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : func::FuncOp();
+    if (!function)
+      continue;
+    if (auto attr =
+            function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), "core.divisibility"))
       divisor *= attr.getInt();
   }
+  for (const Promise &promise : promises)
+    if (promise.product.sameAs(stride) && promise.product.factor == stride.factor)
+      divisor = std::max(divisor, promise.divisor);
   return divisor;
 }
 
+bool isAlignedBase(Value base) {
+  if (!isArgument(base))
+    return isPromisedBase(base);
+  auto argument = cast<BlockArgument>(base);
+  auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  auto aligned =
+      function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), "core.divisibility");
+  return aligned && aligned.getInt() % 16 == 0;
+}
+
 // Bases and strides of tensor maps are multiples of 16 bytes.
-bool isAligned(const AffineAccess &access) {
-  auto function = cast<func::FuncOp>(access.base.getOwner()->getParentOp());
-  auto aligned = function.getArgAttrOfType<IntegerAttr>(access.base.getArgNumber(),
-                                                        "core.divisibility");
+bool isAligned(const AffineAccess &access, ArrayRef<Promise> promises) {
   int64_t bytes = access.element.getIntOrFloatBitWidth() / 8;
-  return aligned && aligned.getInt() % 16 == 0 &&
+  return isAlignedBase(access.base) &&
          llvm::all_of(llvm::drop_begin(access.dims), [&](const AccessDim &dim) {
-           return divisorOf(dim.stride) * bytes % 16 == 0;
+           return divisorOf(dim.stride, promises) * bytes % 16 == 0;
          });
 }
 
 } // namespace
 
-std::optional<AffineAccess> affineAccess(core::LoadOp load) {
+std::optional<AffineAccess> affineAccess(core::LoadOp load, MadeBy maker) {
   if (load.getIsVolatile() || (load.getOther() && !isSplatOfZero(load.getOther())))
     return std::nullopt;
-  return affineAccess(load.getPointer(), load.getMask());
+  return affineAccess(load.getPointer(), load.getMask(), maker);
 }
 
-std::optional<AffineAccess> affineAccess(Value pointers, Value mask) {
+std::optional<AffineAccess> affineAccess(Value pointers, Value mask, MadeBy maker) {
   auto tile = dyn_cast<RankedTensorType>(pointers.getType());
   if (!tile || tile.getRank() != 2)
     return std::nullopt;
   Type element = cast<core::PointerType>(tile.getElementType()).getPointee();
   if (!element.isIntOrFloat() || element.getIntOrFloatBitWidth() < 8)
     return std::nullopt;
-  auto pointer = sumOfPointer(pointers);
+  auto pointer = sumOfPointer(pointers, maker == MadeBy::Kernel);
   if (!pointer)
     return std::nullopt;
-  AffineAccess access{pointer->base, element, {}, 0};
+  Operation *op = pointers.getDefiningOp();
+  auto loop = op ? op->getParentOfType<LoopLikeOpInterface>() : LoopLikeOpInterface();
+  auto isKnown = [&](Value scalar) {
+    return maker == MadeBy::Launcher ? launcherKnows(scalar)
+                                     : loop && loop.isDefinedOutsideOfLoop(scalar);
+  };
+  AffineAccess access{maker, pointer->base, element, {}, 0};
   // One term a dimension of the tile: its stride.
   AffineTerm strides[2];
   int found[2] = {0, 0};
@@ -321,16 +365,27 @@ std::optional<AffineAccess> affineAccess(Value pointers, Value mask) {
     return std::nullopt;
   access.fastest = isUnit(strides[1]) ? 1 : 0;
   unsigned slow = 1 - access.fastest;
+  if (!isKnown(pointer->base))
+    return std::nullopt;
   for (Value scalar : strides[slow].scalars)
-    if (!isArgument(scalar))
+    if (maker == MadeBy::Launcher ? !isArgument(scalar) : !isKnown(scalar))
       return std::nullopt;
   access.dims.push_back({strides[access.fastest], {}, {}, tile.getDimSize(access.fastest)});
   access.dims.push_back({strides[slow], {}, {}, tile.getDimSize(slow)});
-  MaskedStarts starts{startInMask(mask, int(access.fastest)), startInMask(mask, int(slow))};
-  if (!distribute(access, pointer->offset, starts) || !isAligned(access))
+  MaskedStarts starts{startInMask(mask, int(access.fastest), isKnown),
+                      startInMask(mask, int(slow), isKnown)};
+  SmallVector<Promise> promises;
+  if (maker == MadeBy::Kernel) {
+    DenseSet<Operation *> seen;
+    collectPromises(pointers, promises, seen);
+  }
+  if (!distribute(access, pointer->offset, starts) || !isAligned(access, promises))
     return std::nullopt;
   SmallVector<int> place = {access.fastest == 0 ? 0 : 1, access.fastest == 0 ? 1 : 0};
-  if (mask && !readMask(access, mask, place))
+  if (mask && !readMask(access, mask, place, isKnown))
+    return std::nullopt;
+  auto isReady = [&](const AccessDim &dim) { return !dim.extent || isKnown(dim.extent); };
+  if (maker == MadeBy::Kernel && !llvm::all_of(access.dims, isReady))
     return std::nullopt;
   return access;
 }

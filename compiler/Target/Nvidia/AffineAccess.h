@@ -24,8 +24,15 @@ struct AccessDim {
   bool startsBefore = false;
 };
 
+/// Who knows base, strides and extents, and so can make a tensor map of them.
+enum class MadeBy {
+  Launcher, ///< arguments and what is computed of them
+  Kernel    ///< what stays the same in the innermost loop around the access
+};
+
 struct AffineAccess {
-  mlir::BlockArgument base;
+  MadeBy maker = MadeBy::Launcher;
+  mlir::Value base; ///< a scalar; of the launcher's an argument
   mlir::Type element;
   /// The contiguous dimension first; at most five.
   llvm::SmallVector<AccessDim, 5> dims;
@@ -33,10 +40,11 @@ struct AffineAccess {
   unsigned fastest = 0;
 };
 
-/// None when the access is of another kind, or not aligned for bulk copies. A bulk copy moves more than
-/// the mask keeps where `kept` is set. `mask` may be null.
-std::optional<AffineAccess> affineAccess(mlir::Value pointer, mlir::Value mask);
-std::optional<AffineAccess> affineAccess(core::LoadOp load);
+/// None when the access is of another kind, or not aligned for bulk copies. A bulk copy moves more
+/// than the mask keeps where `kept` is set. `mask` may be null.
+std::optional<AffineAccess> affineAccess(mlir::Value pointer, mlir::Value mask,
+                                         MadeBy maker = MadeBy::Launcher);
+std::optional<AffineAccess> affineAccess(core::LoadOp load, MadeBy maker = MadeBy::Launcher);
 
 /// The coordinate of the tile's first element, i32.
 mlir::Value emitStart(mlir::OpBuilder &b, mlir::Location loc, const AccessDim &dim);

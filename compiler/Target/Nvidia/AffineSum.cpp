@@ -162,17 +162,26 @@ MaybeSum sumOfValue(Value value) {
   return leaf(value);
 }
 
-std::optional<PointerSum> sumOfPointer(Value pointer) {
+bool isArgument(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  return argument && isa<func::FuncOp>(argument.getOwner()->getParentOp());
+}
+
+bool isPromisedBase(Value pointer) {
+  auto hint = pointer.getDefiningOp<core::HintOp>();
+  return hint && isa<core::PointerType>(pointer.getType()) && hint.getDivisibility().size() == 1 &&
+         hint.getDivisibility()[0] % 16 == 0;
+}
+
+std::optional<PointerSum> sumOfPointer(Value pointer, bool fromPromise) {
   Operation *op = pointer.getDefiningOp();
-  if (!op) {
-    auto argument = cast<BlockArgument>(pointer);
-    if (!isa<func::FuncOp>(argument.getOwner()->getParentOp()))
-      return std::nullopt;
-    return PointerSum{argument, {}};
-  }
+  if (!op && (fromPromise || !isArgument(pointer)))
+    return std::nullopt;
+  if (!op || (fromPromise && isPromisedBase(pointer)))
+    return PointerSum{pointer, {}};
+  auto inner = [&] { return sumOfPointer(op->getOperand(0), fromPromise); };
   if (isa<core::SplatOp, core::HintOp, device::LocalOp>(op))
-    return sumOfPointer(op->getOperand(0));
-  auto inner = [&] { return sumOfPointer(op->getOperand(0)); };
+    return inner();
   if (auto repeat = dyn_cast<core::BroadcastOp>(op)) {
     auto sum = inner();
     ArrayRef<int64_t> shape = core::shapeOf(repeat.getSource().getType());
@@ -197,11 +206,6 @@ std::optional<PointerSum> sumOfPointer(Value pointer) {
     return sum;
   }
   return std::nullopt;
-}
-
-bool isArgument(Value value) {
-  auto argument = dyn_cast<BlockArgument>(value);
-  return argument && isa<func::FuncOp>(argument.getOwner()->getParentOp());
 }
 
 Value emitSum(OpBuilder &b, Location loc, const AffineSum &sum) {

@@ -34,10 +34,14 @@ bool sameSum(const AffineSum &a, const AffineSum &b);
 MaybeSum sumOfValue(mlir::Value value);
 
 struct PointerSum {
-  mlir::BlockArgument base;
+  mlir::Value base; ///< a scalar
   AffineSum offset; ///< in elements
 };
-std::optional<PointerSum> sumOfPointer(mlir::Value pointer);
+/// From an argument of the kernel or, with `fromPromise`, from the last scalar on the way that is
+/// promised to be aligned to 16 bytes.
+std::optional<PointerSum> sumOfPointer(mlir::Value pointer, bool fromPromise = false);
+/// A scalar pointer of which a hint says that it is a multiple of 16 bytes.
+bool isPromisedBase(mlir::Value pointer);
 
 /// An argument of the kernel, which the launcher knows.
 bool isArgument(mlir::Value value);

@@ -102,6 +102,53 @@ void NvidiaMachine::copyTile(OpBuilder &b, Location loc, Value destination, Valu
   emitPtx(b, loc, onOneLane(text + "}], [$2];"), constraints, {}, operands, true);
 }
 
+// "tensormap.replace" in the PTX ISA, and what it says of proxies: shared memory is written as
+// threads write, copied to its place with a release for the proxy of tensor maps, which acquires
+// it. Elements are bits, as what lies outside reads as zero bits. Before PTX 8.5 assemblers took
+// strides in units of 16 bytes.
+void NvidiaMachine::makeMap(OpBuilder &b, Location loc, Value place, Value stage,
+                            const TensorMapParts &parts) const {
+  std::string text = "{\n.reg .pred one;\n.reg .b32 word;\nbar.warp.sync 0xffffffff;\n"
+                     "mov.u32 word, %laneid;\nmad.lo.u32 word, word, 4, $1;\n"
+                     "st.shared.b32 [word], 0;\nbar.warp.sync 0xffffffff;\n"
+                     "elect.sync _|one, 0xffffffff;\n";
+  SmallVector<Value> operands = {place, stage, parts.base};
+  std::string constraints = "l,r,l";
+  auto operand = [&](Value value) {
+    operands.push_back(value);
+    constraints += value.getType().isInteger(64) ? ",l" : ",r";
+    return "$" + std::to_string(operands.size() - 1);
+  };
+  auto replace = [&](const std::string &field, const std::string &value, const char *bits = "b32") {
+    text += "@one tensormap.replace.tile." + field + ".shared::cta.b1024." + bits + " [$1], " +
+            value + ";\n";
+  };
+  auto number = [](auto value) { return std::to_string(value); };
+  replace("global_address", "$2", "b64");
+  replace("rank", number(parts.box.size() - 1));
+  for (auto [i, box] : llvm::enumerate(parts.box)) {
+    auto replaceDim = [&](const char *field, const std::string &value) {
+      text += std::string("@one tensormap.replace.tile.") + field +
+              ".shared::cta.b1024.b32 [$1], " + number(i) + ", " + value + ";\n";
+    };
+    replaceDim("box_dim", number(box));
+    replaceDim("global_dim", operand(parts.extents[i]));
+    replaceDim("element_stride", "1");
+  }
+  for (auto [i, stride] : llvm::enumerate(parts.strides))
+    text += "@one tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [$1], " + number(i) +
+            ", " + operand(stride) + ";\n";
+  replace("elemtype", number(parts.elementBytes / 2)); // .u8, .u16, .u32
+  replace("interleave_layout", "0");
+  replace("swizzle_mode", number(parts.swizzleBytes == 128 ? 3 : parts.swizzleBytes / 32));
+  replace("fill_mode", "0");
+  text += "bar.warp.sync 0xffffffff;\n"
+          "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned "
+          "[$0], "
+          "[$1], 128;\nfence.proxy.tensormap::generic.acquire.gpu [$0], 128;\n}";
+  emitPtx(b, loc, text, constraints, {}, operands, true);
+}
+
 void NvidiaMachine::limitRegisters(OpBuilder &b, Location loc, unsigned count, bool more) const {
   emitPtx(b, loc,
           std::string("setmaxnreg.") + (more ? "inc" : "dec") + ".sync.aligned.u32 " +

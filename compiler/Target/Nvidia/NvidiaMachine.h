@@ -10,7 +10,7 @@ namespace tilery::nvidia {
 class NvidiaMachine : public simt::Machine {
 public:
   /// `capability`: 80, 89, 90, ...; `ptxVersion`: 84 is 8.4.
-  explicit NvidiaMachine(unsigned capability, unsigned ptxVersion = 84)
+  explicit NvidiaMachine(unsigned capability, unsigned ptxVersion = 85)
       : capability(capability), ptxVersion(ptxVersion) {}
 
   unsigned laneBits() const override { return 5; }
@@ -89,6 +89,9 @@ public:
                            mlir::Value address) const override;
   void copyTile(mlir::OpBuilder &b, mlir::Location loc, mlir::Value destination, mlir::Value map,
                 mlir::ValueRange coordinates, mlir::Value barrier) const override;
+  bool makesMaps() const override { return capability == 90 && ptxVersion >= 85; }
+  void makeMap(mlir::OpBuilder &b, mlir::Location loc, mlir::Value place, mlir::Value stage,
+               const simt::TensorMapParts &parts) const override;
   llvm::SmallVector<mlir::Value> emitAsyncDot(mlir::OpBuilder &b, mlir::Location loc,
                                               const simt::AsyncDot &dot) const override;
   llvm::SmallVector<mlir::Value> waitDots(mlir::OpBuilder &b, mlir::Location loc, unsigned pending,

@@ -24,6 +24,8 @@ llvm::Expected<NvidiaOptions> NvidiaOptions::fromName(llvm::StringRef arch) {
                                    "sm_86, sm_89, sm_90 or sm_90a");
   if (options.capability >= 89) // products of fp8
     options.ptxVersion = 84;
+  if (options.archSpecific) // tensor maps that kernels make
+    options.ptxVersion = 85;
   return options;
 }
 
@@ -71,12 +73,14 @@ void NvidiaTarget::addTilePasses(mlir::OpPassManager &passes) const {
   passes.addPass(mlir::createCSEPass());
   // While loads still are plain tiles: those that copies bring get no layout.
   if (hasRoles())
-    passes.addPass(createSpecialiseWarps(options.numWarps, options.numStages, machine.sharedBytes()));
+    passes.addPass(createSpecialiseWarps(
+        {options.numWarps, options.numStages, machine.sharedBytes(), machine.makesMaps()}));
   passes.addPass(mlir::createCanonicalizerPass());
   passes.addPass(mlir::createCSEPass());
   // Behind the rings, which come first where shared memory is short.
   if (hasRoles() && options.stagedStores) {
-    passes.addPass(createStoreTiles(options.numWarps, machine.sharedBytes()));
+    passes.addPass(
+        createStoreTiles({options.numWarps, machine.sharedBytes(), machine.makesMaps()}));
     passes.addPass(simt::createStoreRows(machine, options.numWarps));
     passes.addPass(mlir::createCanonicalizerPass());
   }

@@ -46,16 +46,22 @@ def SpecialiseWarps : Pass<"tilery-nvidia-specialise-warps", "::mlir::ModuleOp">
     Runs after offsets are widened, so that they have one form. Runs before layouts are assigned: tiles
     that copies bring get none.
 
+    Where the launcher does not know base, strides or extents, as those of a group that the kernel reads from
+    memory, the producer makes the tensor map itself, in front of the loop that uses it (`simt.make_map`). Base
+    and strides must then be promised to be multiples of 16 bytes, as tl.make_tensor_descriptor does.
+
     Leaves a kernel alone, which then runs as on older GPUs, when one of its products has an operand that
     copies cannot bring (a mask of another kind, rows that are not aligned to 16 bytes, an array that the
     kernel also writes) or of a type or shape that the instruction does not take, when shared memory does
     not hold two stages, or when the two roles would have to agree on more than slots: assertions, waits,
-    `while` loops.
+    `while` loops that look at memory.
   }];
   let options = [
     Option<"numWarps", "num-warps", "unsigned", "4", "warps of a program instance">,
     Option<"numStages", "num-stages", "unsigned", "3", "slots of a ring, where they fit">,
-    Option<"sharedBytes", "shared-bytes", "int64_t", "232448", "shared memory of a program instance">];
+    Option<"sharedBytes", "shared-bytes", "int64_t", "232448", "shared memory of a program instance">,
+    Option<"kernelMakesMaps", "kernel-makes-maps", "bool", "true",
+           "the kernel makes tensor maps of what the launcher does not know">];
   let dependentDialects = ["::tilery::simt::SimtDialect", "::mlir::arith::ArithDialect",
                            "::mlir::scf::SCFDialect"];
 }
@@ -65,7 +71,7 @@ def StoreTiles : Pass<"tilery-nvidia-store-tiles", "::mlir::ModuleOp"> {
   let description = [{
     In kernels with roles, a store of a product's result becomes `simt.store_tile` where a tensor map
     describes it as it would a load: the mask cuts off what lies behind the array's end, and whole boxes of
-    16 rows or 128 bytes of columns; what may start before the array stays. The copies run while the
+    16 rows or 128 bytes of columns. What starts before the array leaves shared memory by its elements. The copies run while the
     next tile is computed, and neither exchanges between lanes nor registers for addresses are needed.
 
     ```mlir
@@ -80,8 +86,11 @@ def StoreTiles : Pass<"tilery-nvidia-store-tiles", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"numWarps", "num-warps", "unsigned", "4", "warps of a program instance">,
-    Option<"sharedBytes", "shared-bytes", "int64_t", "232448", "shared memory of a program instance">];
-  let dependentDialects = ["::tilery::simt::SimtDialect", "::mlir::arith::ArithDialect"];
+    Option<"sharedBytes", "shared-bytes", "int64_t", "232448", "shared memory of a program instance">,
+    Option<"kernelMakesMaps", "kernel-makes-maps", "bool", "true",
+           "the kernel makes tensor maps of what the launcher does not know">];
+  let dependentDialects = ["::tilery::simt::SimtDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::scf::SCFDialect"];
 }
 
 #endif

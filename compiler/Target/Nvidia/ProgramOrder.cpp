@@ -20,8 +20,22 @@ bool mayPrecede(Operation *first, Operation *second) {
   return false;
 }
 
+// An address that was loaded, directly or from a wider integer.
+static core::LoadOp loadOfAddress(Operation *op) {
+  if (!isa<core::IntToPtrOp>(op))
+    return {};
+  Operation *source = op->getOperand(0).getDefiningOp();
+  while (isa_and_nonnull<core::HintOp, core::SplatOp, arith::ExtSIOp>(source))
+    source = source->getOperand(0).getDefiningOp();
+  return dyn_cast_or_null<core::LoadOp>(source);
+}
+
 Value argumentBehind(Value pointer) {
   while (Operation *op = pointer.getDefiningOp()) {
+    if (core::LoadOp load = loadOfAddress(op)) {
+      pointer = load.getPointer();
+      continue;
+    }
     if (!isa<core::AddPtrOp, core::SplatOp, core::BroadcastOp, core::ExpandDimsOp, core::TransOp,
              core::HintOp, core::PtrCastOp, core::ReshapeOp, device::LocalOp, device::SymmAtOp>(op))
       return {};

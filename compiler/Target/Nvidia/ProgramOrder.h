@@ -12,8 +12,8 @@ namespace tilery::nvidia {
 /// before it, or a loop holds both.
 bool mayPrecede(mlir::Operation *first, mlir::Operation *second);
 
-/// The kernel's argument that a pointer is advanced from, also when it points to a peer's memory; null
-/// when it is not one.
+/// The kernel's argument that a pointer is advanced from, also when it points to a peer's memory;
+/// of an address that was loaded, the argument through which. Null when it is not one.
 mlir::Value argumentBehind(mlir::Value pointer);
 
 /// Whether memory behind `argument` may be written before `reader` runs, by the kernel itself.

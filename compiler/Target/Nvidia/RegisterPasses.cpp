@@ -41,8 +41,8 @@ void registerPasses() {
   registerPass([] { return simt::createPipelineLoads(hopper, 3, 16); });
   registerPass([] { return simt::createStoreRows(hopper, 4); });
   registerPass([] { return simt::createLowerTiles(hopper, 4); });
-  registerPass([] { return createSpecialiseWarps(4, 3, hopper.sharedBytes()); });
-  registerPass([] { return createStoreTiles(4, hopper.sharedBytes()); });
+  registerPass([] { return createSpecialiseWarps({4, 3, hopper.sharedBytes(), true}); });
+  registerPass([] { return createStoreTiles({4, hopper.sharedBytes(), true}); });
   PassPipelineRegistration<GpuOptions>(
       "tilery-nvidia-tiles", "from core to tiles with layouts",
       [](OpPassManager &passes, const GpuOptions &given) { targetFor(given).addTilePasses(passes); });

@@ -5,6 +5,7 @@
 #include "compiler/Dialect/Core/Analysis/UnusedElements.h"
 #include "compiler/Target/Nvidia/ProgramOrder.h"
 #include "compiler/Target/Nvidia/TensorMaps.h"
+#include "compiler/Target/Simt/Accesses.h"
 #include "compiler/Target/Simt/AsyncDot.h"
 #include "compiler/Target/Simt/LayoutChoice.h"
 #include "llvm/ADT/DenseSet.h"
@@ -31,7 +32,7 @@ bool RingPlan::isCandidate() {
       dots.push_back(dot);
     // Copies would be ahead of the checks of what they copy.
     auto check = dyn_cast<core::CheckBoundsOp>(op);
-    if (isa<scf::WhileOp>(op) || (check && isa<RankedTensorType>(check.getInside().getType())))
+    if (waitsForMemory(op) || (check && isa<RankedTensorType>(check.getInside().getType())))
       fits = false;
   });
   return fits && !dots.empty();
@@ -107,13 +108,21 @@ bool RingPlan::fitsCopies(const Load &load) {
   return fast >= 32 && slow <= 256 && slow >= 8;
 }
 
+std::optional<AffineAccess> RingPlan::accessOf(core::LoadOp load) {
+  auto access = affineAccess(load);
+  if (access && tensorMapAttr(*access, bufferType(load, *access)))
+    return access;
+  return kernelMakesMaps ? affineAccess(load, MadeBy::Kernel) : std::nullopt;
+}
+
 bool RingPlan::addOperand(core::DotOp dot, Value value, bool isRhs) {
   Operand operand = operandOf(value);
   if (!operand.load || !feedsOnlyDots(operand.load))
     return !isRhs && !operand.load; // the left operand may come in registers
-  auto access = affineAccess(operand.load);
+  auto access = accessOf(operand.load);
+  Value array = access ? argumentBehind(access->base) : Value();
   // Copies run ahead of stores to the same memory.
-  if (!access || isWrittenBefore(kernel, access->base, dot))
+  if (!array || isWrittenBefore(kernel, array, dot))
     return false;
   if (llvm::any_of(access->dims, [](const AccessDim &dim) { return dim.kept != 0; }) &&
       !dropUnused(dot, *access, isRhs != operand.transposed ? 1 : 0, isRhs))
@@ -218,6 +227,10 @@ bool RingPlan::makeMaps() {
   Builder b(kernel.getContext());
   for (Group &group : groups)
     for (const Load &load : group.loads) {
+      if (load.access.maker == MadeBy::Kernel) {
+        group.maps.push_back(kernelMaps.addForRing(load.access, load.type, group.ring));
+        continue;
+      }
       Attribute map = tensorMapAttr(load.access, load.type);
       if (!map)
         return false;

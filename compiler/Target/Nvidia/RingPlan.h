@@ -3,7 +3,8 @@
 // Which loads of a kernel bulk copies can bring, and the rings of shared memory that they fill.
 #pragma once
 
-#include "compiler/Target/Nvidia/AffineAccess.h"
+#include "compiler/Target/Nvidia/KernelMaps.h"
+#include "compiler/Target/Nvidia/Passes.h"
 #include "compiler/Target/Simt/IR/Simt.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -54,8 +55,9 @@ Operand operandOf(Value value);
 
 class RingPlan {
 public:
-  RingPlan(func::FuncOp kernel, unsigned numWarps, unsigned numStages, int64_t sharedBytes)
-      : kernel(kernel), numWarps(numWarps), numStages(numStages), sharedBytes(sharedBytes) {}
+  RingPlan(func::FuncOp kernel, const SpecialiseWarpsOptions &options)
+      : kernel(kernel), numWarps(options.numWarps), numStages(options.numStages),
+        sharedBytes(options.sharedBytes), kernelMakesMaps(options.kernelMakesMaps) {}
 
   /// False when the kernel is to stay as it is.
   bool make() { return isCandidate() && findGroups() && chooseStages() && makeMaps(); }
@@ -66,11 +68,13 @@ public:
   func::FuncOp kernel;
   unsigned numWarps, numStages;
   int64_t sharedBytes;
+  bool kernelMakesMaps;
   SmallVector<core::DotOp> dots;
   std::vector<Group> groups;
   std::vector<Ring> rings;
   DenseMap<Operation *, unsigned> groupOf;
   SmallVector<Attribute> ringAttrs, mapAttrs;
+  KernelMaps kernelMaps;
   DenseMap<Operation *, int64_t> usedColumns; ///< of products that need not compute all
 
 private:
@@ -84,6 +88,9 @@ private:
   bool fitsInstruction(core::DotOp dot, const BufferType &rhs);
 
   static BufferType bufferType(core::LoadOp load, const AffineAccess &access);
+
+  // By a map of the launcher where it can make one.
+  std::optional<AffineAccess> accessOf(core::LoadOp load);
 
   // Rows of a left operand and columns of a right one that its mask takes away are not copied where
   // the product's result is not used there either. False when this cannot be seen.

@@ -35,6 +35,8 @@ void Slice::keep(Operation *op) {
       need(control);
   } else if (auto branch = dyn_cast<scf::IfOp>(op)) {
     need(branch.getCondition());
+  } else if (auto loop = dyn_cast<scf::WhileOp>(op)) {
+    need(loop.getConditionOp().getCondition());
   } else if (op->getNumRegions() && !isa<func::FuncOp>(op)) {
     valid = false;
     return;
@@ -54,20 +56,7 @@ void Slice::need(Value value) {
     return;
   }
   if (auto argument = dyn_cast<BlockArgument>(value)) {
-    Operation *owner = argument.getOwner()->getParentOp();
-    if (isa<func::FuncOp>(owner))
-      return;
-    auto loop = dyn_cast<scf::ForOp>(owner);
-    if (!loop) {
-      valid = false;
-      return;
-    }
-    keep(loop);
-    if (argument == loop.getInductionVar())
-      return;
-    unsigned position = argument.getArgNumber() - 1;
-    need(loop.getInits()[position]);
-    need(loop.getYieldedValues()[position]);
+    valid &= needArgument(argument);
     return;
   }
   auto result = cast<OpResult>(value);
@@ -75,10 +64,38 @@ void Slice::need(Value value) {
   keep(op);
   if (auto loop = dyn_cast<scf::ForOp>(op))
     need(loop.getRegionIterArg(result.getResultNumber()));
+  if (auto loop = dyn_cast<scf::WhileOp>(op))
+    need(loop.getConditionOp().getArgs()[result.getResultNumber()]);
   if (auto branch = dyn_cast<scf::IfOp>(op)) {
     need(branch.thenYield().getOperand(result.getResultNumber()));
     need(branch.elseYield().getOperand(result.getResultNumber()));
   }
+}
+
+// False when it belongs to an operation that cannot be cut.
+bool Slice::needArgument(BlockArgument argument) {
+  Operation *owner = argument.getOwner()->getParentOp();
+  unsigned number = argument.getArgNumber();
+  if (isa<func::FuncOp>(owner))
+    return true;
+  keep(owner);
+  if (auto loop = dyn_cast<scf::ForOp>(owner)) {
+    if (argument != loop.getInductionVar()) {
+      need(loop.getInits()[number - 1]);
+      need(loop.getYieldedValues()[number - 1]);
+    }
+    return true;
+  }
+  auto loop = dyn_cast<scf::WhileOp>(owner);
+  if (!loop)
+    return false;
+  if (argument.getOwner() == loop.getBeforeBody()) {
+    need(loop.getInits()[number]);
+    need(loop.getYieldOp().getOperand(number));
+  } else {
+    need(loop.getConditionOp().getArgs()[number]);
+  }
+  return true;
 }
 
 void Slice::clone(Block &from, OpBuilder &b) {
@@ -89,6 +106,8 @@ void Slice::clone(Block &from, OpBuilder &b) {
       cloneFor(loop, b);
     else if (auto branch = dyn_cast<scf::IfOp>(op))
       cloneIf(branch, b);
+    else if (auto loop = dyn_cast<scf::WhileOp>(op))
+      cloneWhile(loop, b);
     else
       b.clone(op, map);
   }
@@ -119,6 +138,49 @@ void Slice::cloneFor(scf::ForOp loop, OpBuilder &b) {
   for (unsigned i : carried)
     yielded.push_back(map.lookupOrDefault(loop.getYieldedValues()[i]));
   scf::YieldOp::create(b, loop.getLoc(), yielded);
+}
+
+void Slice::cloneWhile(scf::WhileOp loop, OpBuilder &b) {
+  Location loc = loop.getLoc();
+  scf::ConditionOp condition = loop.getConditionOp();
+  // What goes around, and what goes on to the body and leaves.
+  SmallVector<BlockArgument> around;
+  SmallVector<Value> inits, onwards;
+  SmallVector<unsigned> leaving;
+  SmallVector<Type> types;
+  for (BlockArgument argument : loop.getBeforeArguments())
+    if (needed.contains(argument)) {
+      around.push_back(argument);
+      inits.push_back(map.lookupOrDefault(loop.getInits()[argument.getArgNumber()]));
+    }
+  for (auto [i, argument] : llvm::enumerate(loop.getAfterArguments()))
+    if (needed.contains(argument) || needed.contains(loop.getResult(unsigned(i)))) {
+      leaving.push_back(unsigned(i));
+      types.push_back(argument.getType());
+    }
+  auto copy = scf::WhileOp::create(b, loc, types, inits);
+  auto open = [&](Region &region, TypeRange arguments) {
+    return b.createBlock(&region, region.end(), arguments,
+                         SmallVector<Location>(arguments.size(), loc));
+  };
+  OpBuilder::InsertionGuard guard(b);
+  Block *before = open(copy.getBefore(), ValueRange(inits).getTypes());
+  for (auto [from, to] : llvm::zip(around, before->getArguments()))
+    map.map(from, to);
+  clone(*loop.getBeforeBody(), b);
+  for (unsigned i : leaving)
+    onwards.push_back(map.lookupOrDefault(condition.getArgs()[i]));
+  scf::ConditionOp::create(b, loc, map.lookupOrDefault(condition.getCondition()), onwards);
+  Block *after = open(copy.getAfter(), types);
+  for (auto [position, i] : llvm::enumerate(leaving)) {
+    map.map(loop.getAfterArguments()[i], after->getArgument(unsigned(position)));
+    map.map(loop.getResult(i), copy.getResult(unsigned(position)));
+  }
+  clone(*loop.getAfterBody(), b);
+  SmallVector<Value> yielded;
+  for (BlockArgument argument : around)
+    yielded.push_back(map.lookupOrDefault(loop.getYieldOp().getOperand(argument.getArgNumber())));
+  scf::YieldOp::create(b, loc, yielded);
 }
 
 void Slice::cloneIf(scf::IfOp branch, OpBuilder &b) {

@@ -27,6 +27,8 @@ private:
   void keep(mlir::Operation *op);
   void cloneFor(mlir::scf::ForOp loop, mlir::OpBuilder &b);
   void cloneIf(mlir::scf::IfOp branch, mlir::OpBuilder &b);
+  void cloneWhile(mlir::scf::WhileOp loop, mlir::OpBuilder &b);
+  bool needArgument(mlir::BlockArgument argument);
 
   mlir::func::FuncOp kernel;
   bool valid = true;

@@ -48,14 +48,17 @@ public:
     if (!make())
       return;
     insertProduces();
-    SmallVector<Operation *> roots(produces);
+    llvm::append_range(copying, kernelMaps.emit());
+    SmallVector<Operation *> roots(copying);
     bool canFollow = collectWaits(roots);
     Slice slice(kernel, roots);
     if (!canFollow || !slice.isValid()) {
-      for (Operation *produce : produces)
-        produce->erase();
+      for (Operation *op : copying)
+        op->erase();
       return;
     }
+    if (!kernelMaps.empty())
+      kernel->setAttr("simt.kernel_maps", OpBuilder(kernel).getI32IntegerAttr(kernelMaps.count()));
     for (StringRef name : {"simt.rings", "simt.tensor_maps"})
       kernel->setAttr(name, ArrayAttr::get(kernel.getContext(),
                                            name == "simt.rings" ? ringAttrs : mapAttrs));
@@ -82,7 +85,7 @@ private:
           coordinates.push_back(emitStart(b, last->getLoc(), dim));
         ranks.push_back(int32_t(load.access.dims.size()));
       }
-      produces.push_back(
+      copying.push_back(
           ProduceOp::create(b, last->getLoc(), group.ring, group.maps, ranks, coordinates));
     }
   }
@@ -92,8 +95,7 @@ private:
   bool collectWaits(SmallVectorImpl<Operation *> &waits) {
     bool canFollow = true;
     kernel.walk([&](Operation *op) {
-      bool precedes =
-          llvm::any_of(produces, [&](Operation *produce) { return mayPrecede(op, produce); });
+      bool precedes = llvm::any_of(copying, [&](Operation *copy) { return mayPrecede(op, copy); });
       if (precedes && isa<device::WaitOp>(op))
         waits.push_back(op);
       if (precedes && isa<device::BarrierAllOp, device::SyncAllOp>(op))
@@ -116,8 +118,8 @@ private:
     // Everything before the roles moves into the consumer.
     consumer->getOperations().splice(consumer->end(), body.getOperations(), body.begin(),
                                      Block::iterator(roles));
-    for (Operation *produce : produces)
-      produce->erase();
+    for (Operation *op : copying)
+      op->erase();
     for (Group &group : groups)
       if (group.block == &body)
         group.block = consumer;
@@ -455,7 +457,7 @@ private:
   SmallVector<core::DotOp> replaced;
   SmallVector<scf::ForOp> pipelined; ///< replaced by overlapped forms
   DenseMap<Operation *, Value> buffers;
-  SmallVector<Operation *> produces;
+  SmallVector<Operation *> copying; ///< what the producer is for
 };
 
 struct SpecialiseWarps : impl::SpecialiseWarpsBase<SpecialiseWarps> {
@@ -463,19 +465,10 @@ struct SpecialiseWarps : impl::SpecialiseWarpsBase<SpecialiseWarps> {
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<func::FuncOp>())
-      Specialiser(kernel, numWarps, numStages, sharedBytes).run();
+      Specialiser(kernel, {numWarps, numStages, sharedBytes, kernelMakesMaps}).run();
   }
 };
 
 } // namespace
-
-std::unique_ptr<Pass> createSpecialiseWarps(unsigned numWarps, unsigned numStages,
-                                            int64_t sharedBytes) {
-  SpecialiseWarpsOptions options;
-  options.numWarps = numWarps;
-  options.numStages = numStages;
-  options.sharedBytes = sharedBytes;
-  return createSpecialiseWarps(options);
-}
 
 } // namespace tilery::nvidia

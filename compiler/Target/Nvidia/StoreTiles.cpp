@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the stores of products' results that tensor maps describe; Passes.td says which.
 #include "compiler/Dialect/Device/IR/Device.h"
-#include "compiler/Target/Nvidia/AffineAccess.h"
+#include "compiler/Target/Nvidia/KernelMaps.h"
 #include "compiler/Target/Nvidia/Passes.h"
 #include "compiler/Target/Nvidia/TensorMaps.h"
 #include "compiler/Target/Simt/RingMemory.h"
@@ -21,8 +21,9 @@ namespace {
 
 class Tiles {
 public:
-  Tiles(func::FuncOp kernel, unsigned numWarps, int64_t sharedBytes)
-      : kernel(kernel), numWarps(numWarps), sharedBytes(sharedBytes) {}
+  Tiles(func::FuncOp kernel, const StoreTilesOptions &options)
+      : kernel(kernel), numWarps(options.numWarps), sharedBytes(options.sharedBytes),
+        kernelMakesMaps(options.kernelMakesMaps) {}
 
   void run() {
     kernel.walk([&](AsyncDotOp dot) { products.push_back(core::shapeOf(dot.getType())); });
@@ -34,7 +35,12 @@ public:
     SmallVector<core::StoreOp> stores;
     kernel.walk([&](core::StoreOp store) { stores.push_back(store); });
     llvm::for_each(stores, [&](core::StoreOp store) { convert(store); });
-    kernel->setAttr("simt.tensor_maps", ArrayAttr::get(kernel.getContext(), maps));
+    Builder b(kernel.getContext());
+    kernel->setAttr("simt.tensor_maps", b.getArrayAttr(maps));
+    if (kernelMaps.empty())
+      return;
+    kernelMaps.emit();
+    kernel->setAttr("simt.store_maps", b.getI32IntegerAttr(kernelMaps.count()));
   }
 
 private:
@@ -68,13 +74,15 @@ private:
     }
   }
 
-  /// The map's number; none when the launcher cannot make it.
-  std::optional<int32_t> mapOf(AffineAccess access) {
+  /// The map's number; none when nobody can make it.
+  std::optional<int32_t> mapOf(AffineAccess access, unsigned slots) {
     int64_t columns = 128 / (access.element.getIntOrFloatBitWidth() / 8);
     access.dims[1].box = RowStage::boxRows;
-    Attribute map = tensorMapAttr(access, BufferType::get(kernel.getContext(),
-                                                          {RowStage::boxRows, columns},
-                                                          access.element, 1));
+    auto box =
+        BufferType::get(kernel.getContext(), {RowStage::boxRows, columns}, access.element, 1);
+    if (access.maker == MadeBy::Kernel)
+      return kernelMaps.addForStores(access, box, slots);
+    Attribute map = tensorMapAttr(access, box);
     if (!map)
       return std::nullopt;
     auto known = llvm::find(maps, map);
@@ -84,6 +92,22 @@ private:
     if (known == maps.end())
       maps.push_back(map);
     return number;
+  }
+
+  /// The access with its map; none when it is of another kind.
+  std::optional<std::pair<AffineAccess, int32_t>> placeOf(Value pointer, Value mask,
+                                                          const RowStage &stage, unsigned slots) {
+    for (MadeBy maker : {MadeBy::Launcher, MadeBy::Kernel}) {
+      if (maker == MadeBy::Kernel && !kernelMakesMaps)
+        break;
+      auto access = affineAccess(pointer, mask, maker);
+      bool fits = access && access->fastest == 1 &&
+                  access->dims[0].kept % stage.boxColumns() == 0 &&
+                  access->dims[1].kept % RowStage::boxRows == 0;
+      if (auto map = fits ? mapOf(*access, slots) : std::nullopt)
+        return std::make_pair(*access, *map);
+    }
+    return std::nullopt;
   }
 
   void convert(core::StoreOp store) {
@@ -99,32 +123,33 @@ private:
     OpBuilder b(store);
     Value mask = store.getMask(), condition;
     splitMask(b, mask, condition);
-    auto access = affineAccess(store.getPointer(), mask);
-    if (!access || access->fastest != 1 || access->dims[0].kept % stage.boxColumns() ||
-        access->dims[1].kept % RowStage::boxRows)
+    auto place = placeOf(store.getPointer(), mask, stage, slots);
+    if (!place)
       return;
-    // Bulk loads take coordinates below 0, bulk stores are an illegal instruction there (H200).
-    if (llvm::any_of(access->dims, [](const AccessDim &dim) { return dim.startsBefore; }))
-      return;
-    auto map = mapOf(*access);
-    if (!map)
-      return;
+    auto &[access, map] = *place;
     if (!condition)
       condition = arith::ConstantIntOp::create(b, store.getLoc(), 1, 1);
     SmallVector<Value> coordinates;
-    for (const AccessDim &dim : access->dims)
+    for (const AccessDim &dim : access.dims)
       coordinates.push_back(emitStart(b, store.getLoc(), dim));
-    StoreTileOp::create(b, store.getLoc(), store.getValue(), *map, slots, access->dims[1].kept,
-                        access->dims[0].kept, condition, coordinates);
+    // Bulk loads take coordinates below 0, bulk stores are an illegal instruction there (H200).
+    MapOperands otherwise;
+    if (llvm::any_of(access.dims, [](const AccessDim &dim) { return dim.startsBefore; }))
+      otherwise = MapOperands::of(b, store.getLoc(), access);
+    StoreTileOp::create(b, store.getLoc(), store.getValue(), uint32_t(map), slots,
+                        access.dims[1].kept, access.dims[0].kept, condition, coordinates,
+                        otherwise.base, otherwise.extents, otherwise.strides);
     store.erase();
   }
 
   func::FuncOp kernel;
   unsigned numWarps;
   int64_t sharedBytes;
+  bool kernelMakesMaps;
   bool sendsRows = false; ///< perhaps: tilery-simt-store-rows comes later
   SmallVector<ArrayRef<int64_t>> products;
   SmallVector<Attribute> maps;
+  KernelMaps kernelMaps;
 };
 
 struct StoreTiles : impl::StoreTilesBase<StoreTiles> {
@@ -132,17 +157,10 @@ struct StoreTiles : impl::StoreTilesBase<StoreTiles> {
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<func::FuncOp>())
-      Tiles(kernel, numWarps, sharedBytes).run();
+      Tiles(kernel, {numWarps, sharedBytes, kernelMakesMaps}).run();
   }
 };
 
 } // namespace
-
-std::unique_ptr<Pass> createStoreTiles(unsigned numWarps, int64_t sharedBytes) {
-  StoreTilesOptions options;
-  options.numWarps = numWarps;
-  options.sharedBytes = sharedBytes;
-  return createStoreTiles(options);
-}
 
 } // namespace tilery::nvidia

@@ -117,7 +117,8 @@ Attribute tensorMapAttr(const AffineAccess &access, simt::BufferType buffer) {
     box.push_back(int32_t(position ? dim.box : buffer.panelBytes() / buffer.elementBytes()));
   }
   return b.getDictionaryAttr(
-      {b.getNamedAttr("pointer", b.getI32IntegerAttr(int32_t(access.base.getArgNumber()))),
+      {b.getNamedAttr("pointer", b.getI32IntegerAttr(
+                                     int32_t(cast<BlockArgument>(access.base).getArgNumber()))),
        b.getNamedAttr("element", b.getStringAttr(elementName(access.element))),
        b.getNamedAttr("extents", b.getArrayAttr(extents)),
        b.getNamedAttr("strides", b.getArrayAttr(strides)),

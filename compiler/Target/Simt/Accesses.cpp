@@ -38,6 +38,15 @@ bool writes(func::FuncOp kernel, Value argument) {
   return found;
 }
 
+bool waitsForMemory(Operation *op) {
+  auto inside = [](Operation *inner) {
+    auto load = dyn_cast<core::LoadOp>(inner);
+    bool looks = isa<core::AtomicRMWOp, core::AtomicCASOp>(inner) || (load && load.getIsVolatile());
+    return looks ? WalkResult::interrupt() : WalkResult::advance();
+  };
+  return isa<scf::WhileOp>(op) && op->walk(inside).wasInterrupted();
+}
+
 unsigned pointeeBytes(Type pointer) {
   Type pointee = cast<core::PointerType>(getElementTypeOrSelf(pointer)).getPointee();
   return pointee.isIntOrFloat() ? (pointee.getIntOrFloatBitWidth() + 7) / 8 : 8;

@@ -24,6 +24,9 @@ bool sameThreads(mlir::Value first, mlir::Value second);
 /// arguments, consecutive ones, which move on by at least as many as they are.
 bool iterationsAreApart(mlir::scf::ForOp loop);
 
+/// Whether `op` is a `while` loop that looks at memory, until others have changed it.
+bool waitsForMemory(mlir::Operation *op);
+
 /// Of what a pointer points to.
 unsigned pointeeBytes(mlir::Type pointer);
 

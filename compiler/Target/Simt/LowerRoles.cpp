@@ -22,6 +22,7 @@ void Lowering::allocateRings() {
   for (RingPlace &place : memory.rings)
     rings.push_back({std::move(place)});
   sharedBytes = ringBytes = memory.bytes;
+  mapStage = memory.mapStage;
   allocateStage();
 }
 
@@ -92,9 +93,79 @@ void Lowering::advance(const Ring &ring) {
 
 //===-- Operations -------------------------------------------------------------------------------------===//
 
-Value Lowering::tensorMap(unsigned index) {
+Value Lowering::tensorMap(int32_t index) {
+  if (index < 0)
+    return byteOffset(kernelMaps, i64((-1 - index) * Machine::mapBytes));
   // After the run-time parameters and before the context (gpu_abi.h).
-  return function.getBody().front().getArgument(kernel.getNumArguments() + index);
+  return function.getBody().front().getArgument(kernel.getNumArguments() + unsigned(index));
+}
+
+// In the scratch memory of this instance: those of the producer, then of each of the consumer's
+// warps.
+void Lowering::findKernelMaps(bool producer) {
+  auto count = [&](StringRef name) {
+    auto attr = kernel->getAttrOfType<IntegerAttr>(name);
+    return attr ? attr.getInt() : 0;
+  };
+  int64_t ofProducer = count("simt.kernel_maps"), ofWarp = count("simt.store_maps");
+  kernelMapBytes = (ofProducer + ofWarp * numWarps) * Machine::mapBytes;
+  if ((producer ? ofProducer : ofWarp) == 0)
+    return;
+  Value number = arith::ExtUIOp::create(b, loc, b.getI64Type(), machine.instance(b, loc));
+  Value offset = arith::MulIOp::create(b, loc, number, i64(kernelMapBytes));
+  if (!producer) {
+    Value before = arith::AddIOp::create(b, loc, arith::MulIOp::create(b, loc, warp(), i32(ofWarp)),
+                                         i32(ofProducer));
+    Value bytes = arith::MulIOp::create(b, loc, before, i32(Machine::mapBytes));
+    offset = arith::AddIOp::create(b, loc, offset,
+                                   arith::ExtUIOp::create(b, loc, b.getI64Type(), bytes));
+  }
+  kernelMaps =
+      byteOffset(loadContext(offsetof(tilery_gpu_context, scratch), pointerType(1)), offset);
+}
+
+// Copies to rings fill slots: those before the producer's own were last filled in the round of
+// parity !phase, the others one round earlier. Slots never filled count as full.
+void Lowering::awaitFilled(ArrayRef<int32_t> indices) {
+  for (int32_t index : indices) {
+    Ring &ring = rings[size_t(index)];
+    Value slot = read(ring.slot), phase = read(ring.phase);
+    Value other = arith::XOrIOp::create(b, loc, phase, i32(1));
+    for (unsigned i = 0; i < ring.stages; ++i) {
+      Value isFilled = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, i32(i), slot);
+      machine.waitBarrier(b, loc, slotBarrier(ring, i32(i), true),
+                          arith::SelectOp::create(b, loc, isFilled, other, phase), {},
+                          {brokenAddress, /*leave=*/true});
+    }
+  }
+}
+
+// The copies by the map that was there before must have read it.
+LogicalResult Lowering::lowerMakeMap(MakeMapOp op) {
+  Value stage;
+  if (inProducer) {
+    awaitFilled(op.getRings());
+    stage = arith::AddIOp::create(b, loc, sharedInteger(), i32(mapStage));
+  } else {
+    barrier(); // other stores may use this warp's place, before and afterwards
+    unknownStores = true;
+    Value place = stageOfWarp(RowStage::boxBytes * op.getSlots());
+    stage = LLVM::PtrToIntOp::create(b, loc, b.getI32Type(), place);
+  }
+  TensorMapParts parts{scalar(op.getBase()), {}, Elements(), {}, op.getElementBytes(),
+                       op.getSwizzle()};
+  llvm::append_range(parts.box, op.getBox());
+  for (Value extent : op.getExtents()) { // what is empty is never copied (emitStart)
+    Value value = scalar(extent);
+    if (value.getType().isInteger(64))
+      value = arith::TruncIOp::create(b, loc, b.getI32Type(),
+                                      arith::MinSIOp::create(b, loc, value, i64(0x7fffffff)));
+    parts.extents.push_back(arith::MaxSIOp::create(b, loc, value, i32(1)));
+  }
+  for (Value stride : op.getStrides())
+    parts.strides.push_back(scalar(stride));
+  machine.makeMap(b, loc, tensorMap(-1 - int32_t(op.getNumber())), stage, parts);
+  return success();
 }
 
 LogicalResult Lowering::lowerProduce(ProduceOp op) {
@@ -118,7 +189,7 @@ LogicalResult Lowering::lowerProduce(ProduceOp op) {
     for (int64_t panel = 0; panel < fast / perPanel; ++panel) {
       at[0] = arith::AddIOp::create(b, loc, first, i32(panel * perPanel));
       Value destination = arith::AddIOp::create(b, loc, base, i32(panel * panelBytes));
-      machine.copyTile(b, loc, destination, tensorMap(unsigned(maps[tile])), at, full);
+      machine.copyTile(b, loc, destination, tensorMap(maps[tile]), at, full);
     }
   }
   advance(ring);
@@ -219,6 +290,7 @@ LogicalResult Lowering::lowerRoles(RolesOp op) {
     }
     b.setInsertionPointToStart(only.thenBlock());
     startRings(true);
+    findKernelMaps(true);
     inProducer = true;
     beginProducerEvents(op.getProducer());
     if (failed(lowerBlock(op.getProducer().front())))
@@ -231,6 +303,7 @@ LogicalResult Lowering::lowerRoles(RolesOp op) {
     machine.limitRegisters(b, loc, unsigned(consumerRegisters.getInt()), true);
   startRings(false);
   startPosts();
+  findKernelMaps(false);
   beginConsumerEvents();
   meetingThreads = consumerThreads;
   if (failed(lowerBlock(op.getConsumer().front())))

@@ -19,10 +19,13 @@ static RowStage stageOf(Value tile, unsigned numWarps) {
                   getElementTypeOrSelf(tile).getIntOrFloatBitWidth() / 8, numWarps);
 }
 
-/// The number of the argument that a tensor map describes.
-static unsigned argumentOfMap(func::FuncOp kernel, unsigned map) {
+/// The argument that a tensor map describes; null for one that the kernel makes.
+static Value argumentOfMap(func::FuncOp kernel, int32_t map) {
+  if (map < 0)
+    return {};
   auto maps = kernel->getAttrOfType<ArrayAttr>("simt.tensor_maps");
-  return unsigned(cast<DictionaryAttr>(maps[map]).getAs<IntegerAttr>("pointer").getInt());
+  auto number = cast<DictionaryAttr>(maps[size_t(map)]).getAs<IntegerAttr>("pointer");
+  return kernel.getArgument(unsigned(number.getInt()));
 }
 
 /// The argument that pointers to memory of a peer are made of; null when it is not known.
@@ -84,7 +87,7 @@ bool Lowering::mayBeStoredOtherwise(Value argument) {
         if (isa<device::PutOp, device::GetOp>(op))
           return WalkResult::interrupt();
         Value pointer;
-        if (auto store = dyn_cast<core::StoreOp>(op))
+        if (auto store = dyn_cast<core::StoreOp>(op); store)
           pointer = store.getPointer();
         else if (isa<core::AtomicRMWOp, core::AtomicCASOp>(op))
           pointer = op->getOperand(0);
@@ -137,7 +140,7 @@ LogicalResult Lowering::lowerStoreTile(StoreTileOp op) {
   Value warpRow = selectBases(warp(), rowBases), warpColumn = selectBases(warp(), columnBases);
   bool dividesColumns = stage.columns < stage.width;
   int64_t keptRows = int64_t(op.getKeptRows()), keptColumns = int64_t(op.getKeptColumns());
-  bool stored = mayBeStoredOtherwise(kernel.getArgument(argumentOfMap(kernel, op.getMap())));
+  bool stored = mayBeStoredOtherwise(argumentOfMap(kernel, int32_t(op.getMap())));
   unsigned started = 0;
   for (int64_t box = 0; box < stage.boxes(); ++box) {
     auto [row, column] = stage.boxStart(box);
@@ -164,11 +167,70 @@ LogicalResult Lowering::lowerStoreTile(StoreTileOp op) {
       at.push_back(scalar(coordinate));
     at[0] = arith::AddIOp::create(b, loc, at[0], columnInTile);
     at[1] = arith::AddIOp::create(b, loc, at[1], rowInTile);
-    machine.storeBox(b, loc, tensorMap(op.getMap()), at, start, enabled);
+    if (op.getBase())
+      enabled = storeElements(op, at, start, enabled);
+    machine.storeBox(b, loc, tensorMap(int32_t(op.getMap())), at, start, enabled);
     machine.commitStores(b, loc);
     ++started;
   }
   return success();
+}
+
+// A box that starts before the array, of which no copy can be made: each lane stores its columns of
+// all rows. Gives whether the box is still to be copied.
+Value Lowering::storeElements(StoreTileOp op, ValueRange at, Value start, Value enabled) {
+  Value zero = i32(0);
+  Value lowest = arith::MinSIOp::create(b, loc, at[0], at[1]);
+  auto compare = [&](arith::CmpIPredicate predicate, Value lhs, Value rhs) -> Value {
+    return arith::CmpIOp::create(b, loc, predicate, lhs, rhs);
+  };
+  emitIf(andI(enabled, compare(arith::CmpIPredicate::slt, lowest, zero)), [&] {
+    auto rows = scf::ForOp::create(b, loc, zero, i32(RowStage::boxRows), i32(1));
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(rows.getBody());
+    storeElementsOfRow(op, at, start, rows.getInductionVar());
+    b.setInsertionPointAfter(rows);
+    machine.publishStage(b, loc, /*global=*/true); // before copies behind the next barrier
+  });
+  return andI(enabled, compare(arith::CmpIPredicate::sge, lowest, zero));
+}
+
+void Lowering::storeElementsOfRow(StoreTileOp op, ValueRange at, Value start, Value row) {
+  Type element = getElementTypeOrSelf(op.getValue());
+  int64_t bytes = element.getIntOrFloatBitWidth() / 8, lanes = int64_t(1) << machine.laneBits();
+  auto wide = [&](Value value) -> Value {
+    return value.getType().isInteger(64)
+               ? value
+               : arith::ExtSIOp::create(b, loc, b.getI64Type(), value).getResult();
+  };
+  auto isInside = [&](Value index, Value extent) -> Value { // below 0 is far outside
+    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, wide(index),
+                                 wide(scalar(extent)));
+  };
+  Value y = arith::AddIOp::create(b, loc, at[1], row);
+  Value insideRow = isInside(y, op.getExtents()[1]);
+  Value rowStart = arith::MulIOp::create(b, loc, wide(y), scalar(op.getStrides()[0]));
+  for (auto [stride, index] : llvm::zip(op.getStrides().drop_front(), at.drop_front(2)))
+    rowStart = arith::AddIOp::create(b, loc, rowStart,
+                                     arith::MulIOp::create(b, loc, wide(index), scalar(stride)));
+  Value swizzle = arith::AndIOp::create(b, loc, row, i32(7));
+  for (int64_t first = 0; first < 128 / bytes; first += lanes) {
+    Value column = arith::AddIOp::create(b, loc, lane(), i32(first));
+    Value inRow = arith::MulIOp::create(b, loc, column, i32(bytes));
+    Value chunk =
+        arith::XOrIOp::create(b, loc, inRow, arith::MulIOp::create(b, loc, swizzle, i32(16)));
+    Value place =
+        arith::AddIOp::create(b, loc, arith::MulIOp::create(b, loc, row, i32(128)), chunk);
+    Value x = arith::AddIOp::create(b, loc, at[0], column);
+    emitIf(andI(insideRow, isInside(x, op.getExtents()[0])), [&] {
+      Type word = integerOfBits(unsigned(bytes) * 8);
+      Value bits = LLVM::LoadOp::create(b, loc, word, sharedAddress(start, place));
+      Value offset = arith::MulIOp::create(b, loc, wide(x), i64(bytes));
+      offset = arith::AddIOp::create(b, loc, offset, rowStart);
+      LLVM::StoreOp::create(b, loc, bits, byteOffset(scalar(op.getBase()), offset),
+                            unsigned(bytes));
+    });
+  }
 }
 
 // The 16 bytes with number c of row r lie at number c ^ (r % 8), as copies expect them ("Swizzling Modes"

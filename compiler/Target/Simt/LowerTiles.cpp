@@ -233,7 +233,7 @@ LogicalResult Lowering::run() {
 
 void Lowering::describe() {
   auto *context = b.getContext();
-  function->setAttr("core.scratch_bytes", b.getI64IntegerAttr(0));
+  function->setAttr("core.scratch_bytes", b.getI64IntegerAttr(kernelMapBytes));
   function->setAttr("simt.threads", b.getI32IntegerAttr(int32_t((numWarps + extraWarps) << machine.laneBits())));
   for (StringRef name : {StringRef(tensorMapsAttr), StringRef("core.extents"), StringRef("device.peers")})
     if (Attribute kept = kernel->getAttr(name))
@@ -303,6 +303,7 @@ LogicalResult Lowering::lowerOp(Operation *op) {
         return success();
       })
       .Case([&](RolesOp roles) { return lowerRoles(roles); })
+      .Case([&](MakeMapOp map) { return lowerMakeMap(map); })
       .Case([&](ProduceOp produce) { return lowerProduce(produce); })
       .Case([&](ConsumeOp consume) { return lowerConsume(consume); })
       .Case([&](ReleaseOp release) { return lowerRelease(release); })

@@ -208,9 +208,12 @@ private:
   Value sharedInteger();
   Value slotAddress(const Ring &ring, unsigned tile, Value slot);
   Value slotBarrier(const Ring &ring, Value slot, bool full);
-  Value tensorMap(unsigned index);
+  Value tensorMap(int32_t index);
+  void findKernelMaps(bool producer);
+  void awaitFilled(ArrayRef<int32_t> rings);
   Value failureToWatch();
   LogicalResult lowerRoles(RolesOp op);
+  LogicalResult lowerMakeMap(MakeMapOp op);
   LogicalResult lowerProduce(ProduceOp op);
   LogicalResult lowerConsume(ConsumeOp op);
   LogicalResult lowerRelease(ReleaseOp op);
@@ -224,6 +227,8 @@ private:
   LogicalResult lowerStoreTile(StoreTileOp op);
   LogicalResult lowerStoreRows(StoreRowsOp op);
   Elements storedRegisters(Value tile);
+  Value storeElements(StoreTileOp op, ValueRange at, Value start, Value enabled);
+  void storeElementsOfRow(StoreTileOp op, ValueRange at, Value start, Value row);
   void stageBox(ValueRange list, const RowStage &stage, int64_t box, Value start);
   void stageRows(ValueRange list, const RowStage &stage, int64_t first, int64_t staged);
   void sendStagedRows(StoreRowsOp op, const RowStage &stage, int64_t first);
@@ -340,6 +345,9 @@ private:
 
   int64_t sharedBytes = 0, ringBytes = 0;
   SmallVector<Ring> rings;
+  Value kernelMaps;            ///< address of those that this instance makes; null: none
+  int64_t kernelMapBytes = 0;  ///< of an instance
+  int64_t mapStage = 0;        ///< where in shared memory the producer makes them
   int64_t stageOffset = 0;   ///< where results are staged in shared memory
   int64_t postOffset = 0, postStride = 0; ///< of the warps' post boxes; no stride: there are none
   Value postPhase, postTime; ///< addresses of variables; null where nothing is posted

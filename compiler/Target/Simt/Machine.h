@@ -26,6 +26,15 @@ struct BrokenFlag {
   bool leave = false;
 };
 
+/// What a tensor map says, the contiguous dimension first.
+struct TensorMapParts {
+  mlir::Value base; ///< a pointer to global memory
+  llvm::SmallVector<mlir::Value> extents,
+      strides; ///< i32; i64 in bytes, of all dimensions but the first
+  llvm::SmallVector<int32_t> box;
+  unsigned elementBytes, swizzleBytes;
+};
+
 class Machine {
 public:
   virtual ~Machine() = default;
@@ -159,6 +168,13 @@ public:
   virtual void copyTile(mlir::OpBuilder &b, mlir::Location loc, mlir::Value destination,
                         mlir::Value map, mlir::ValueRange coordinates,
                         mlir::Value barrier) const = 0;
+  /// Whether this machine makes tensor maps while it runs, of how many bytes each.
+  virtual bool makesMaps() const = 0;
+  static constexpr int64_t mapBytes = 128;
+  /// Writes a map to global memory, by way of as much shared memory (`stage`, i32), for the copies
+  /// of this warp, whose lanes are all here. Copies by what was there before are over.
+  virtual void makeMap(mlir::OpBuilder &b, mlir::Location loc, mlir::Value place, mlir::Value stage,
+                       const TensorMapParts &parts) const = 0;
   virtual llvm::SmallVector<mlir::Value> emitAsyncDot(mlir::OpBuilder &b, mlir::Location loc,
                                                       const AsyncDot &dot) const = 0;
   virtual llvm::SmallVector<mlir::Value> waitDots(mlir::OpBuilder &b, mlir::Location loc,

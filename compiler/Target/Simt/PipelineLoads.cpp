@@ -397,7 +397,7 @@ bool keepsOrder(func::FuncOp kernel) {
          kernel.walk([](Operation *op) {
             bool communicates =
                 isa<device::DeviceDialect>(op->getDialect()) && !isa<device::LocalOp>(op);
-            return communicates || isa<core::AssertOp, core::CheckBoundsOp, scf::WhileOp>(op)
+            return communicates || waitsForMemory(op) || isa<core::AssertOp, core::CheckBoundsOp>(op)
                        ? WalkResult::interrupt()
                        : WalkResult::advance();
           }).wasInterrupted();

@@ -3,6 +3,7 @@
 #include "compiler/Target/Simt/RingMemory.h"
 
 #include "compiler/Target/Simt/AsyncDot.h"
+#include "compiler/Target/Simt/Machine.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -40,7 +41,8 @@ RingMemory ringMemory(func::FuncOp kernel) {
     ring.barriers = offset;
     offset += 16 * ring.stages;
   }
-  memory.bytes = int64_t(llvm::alignTo(uint64_t(offset), 128));
+  memory.mapStage = int64_t(llvm::alignTo(uint64_t(offset), uint64_t(Machine::mapBytes)));
+  memory.bytes = memory.mapStage + (kernel->hasAttr("simt.kernel_maps") ? Machine::mapBytes : 0);
   return memory;
 }
 

@@ -18,6 +18,7 @@ struct RingPlace {
 
 struct RingMemory {
   llvm::SmallVector<RingPlace> rings;
+  int64_t mapStage = 0; ///< where tensor maps are put together, where the kernel makes any
   int64_t bytes = 0;
 };
 

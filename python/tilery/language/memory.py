@@ -168,6 +168,18 @@ class tensor_descriptor:
         if plain(self.strides[-1]) != 1:
             raise CompileError(
                 f"a tensor descriptor needs a last stride of 1, got {int(plain(strides[-1]))}")
+        self._check_alignment()
+
+    def _check_alignment(self):
+        """What bulk copies need, whether the kernel gets any or not."""
+        size = self.dtype.numpy.itemsize
+        places = [("base", int(self.base.data))]
+        places += [(f"stride {i}", int(plain(stride)) * size)
+                   for i, stride in enumerate(self.strides[:-1])]
+        for what, nbytes in places:
+            if nbytes % 16:
+                raise LaunchError(f"a tensor descriptor needs a base and strides that are multiples of "
+                                  f"16 bytes, got {what} at {nbytes} bytes")
 
     def _block(self, offsets):
         return block_pointer(self.base, self.shape, self.strides, offsets, self.block_shape, None)

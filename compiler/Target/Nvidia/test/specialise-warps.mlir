@@ -480,13 +480,13 @@ func.func @assertion(%a: !core.ptr<bf16> {core.divisibility = 16 : i32}, %b: !co
 
 // -----
 
-// A while loop of the consumer is not known to the producer.
+// A while loop that waits for others stands before the copies.
 // CHECK-LABEL: func.func @while_loop
 // CHECK-NOT: simt.
 // CHECK: core.load
 // CHECK: core.dot
 // CHECK: core.store
-func.func @while_loop(%a: !core.ptr<bf16> {core.divisibility = 16 : i32}, %b: !core.ptr<bf16> {core.divisibility = 16 : i32}, %c: !core.ptr<f32>, %K: i32, %s: i32 {core.divisibility = 16 : i32}) attributes {core.kernel} {
+func.func @while_loop(%a: !core.ptr<bf16> {core.divisibility = 16 : i32}, %b: !core.ptr<bf16> {core.divisibility = 16 : i32}, %c: !core.ptr<f32>, %K: i32, %s: i32 {core.divisibility = 16 : i32}, %w: !core.ptr<i32>) attributes {core.kernel} {
   %c0 = arith.constant 0 : i32
   %c64 = arith.constant 64 : i32
   %c128 = arith.constant 128 : i32
@@ -508,7 +508,8 @@ func.func @while_loop(%a: !core.ptr<bf16> {core.divisibility = 16 : i32}, %b: !c
   %bs = core.splat %b : !core.ptr<bf16> -> tensor<64x1x!core.ptr<bf16>>
   %cols = core.broadcast %col : tensor<1x128xi32> -> tensor<64x128xi32>
   %n = scf.while (%i = %c0) : (i32) -> i32 {
-    %more = arith.cmpi slt, %i, %K : i32
+    %now = core.load %w {isVolatile} : !core.ptr<i32> -> i32
+    %more = arith.cmpi slt, %now, %K : i32
     scf.condition(%more) %i : i32
   } do {
   ^bb0(%i: i32):

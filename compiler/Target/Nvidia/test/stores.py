@@ -110,9 +110,11 @@ def again(a, b, out, K, N):
     tl.store(out + 64 * N + n, tl.load(out + n * N))
 
 
-# A bulk store that starts before the array is an illegal instruction.
+# A bulk store that starts before the array is an illegal instruction: such boxes leave by their elements.
 # BEFORE: wgmma.mma_async
-# BEFORE-NOT: cp.async.bulk.tensor.2d.global
+# BEFORE: st.global.b16
+# BEFORE: fence.proxy.async;
+# BEFORE: cp.async.bulk.tensor.2d.global
 # BEFORE: ret;
 @ty.jit
 def before(a, b, out, K, N, M, first):

@@ -84,17 +84,37 @@ def Simt_RolesOp : Simt_Op<"roles", [NoTerminator, SingleBlock, RecursiveMemoryE
   let assemblyFormat = "`producer` $producer `consumer` $consumer attr-dict";
 }
 
-class Simt_RingOp<string mnemonic> : Simt_Op<mnemonic, [MemoryEffects<[MemRead, MemWrite]>]>;
+class Simt_RingOp<string mnemonic, list<Trait> traits = []>
+    : Simt_Op<mnemonic, [MemoryEffects<[MemRead, MemWrite]>] # traits>;
 
 def Simt_ProduceOp : Simt_RingOp<"produce"> {
   let summary = "wait for a free slot of a ring, fill it with the tiles at these coordinates";
   let description = [{
     The copies are in flight when this ends. For each tile of the ring the number of its tensor map
-    and of coordinates, which follow one after another, each from the contiguous dimension outwards.
+    (negative: of one that the kernel makes) and of coordinates, which follow one after another, each from the contiguous dimension outwards.
   }];
   let arguments = (ins I32Attr:$ring, DenseI32ArrayAttr:$maps, DenseI32ArrayAttr:$ranks,
                        Variadic<I32>:$coordinates);
   let assemblyFormat = "$ring `maps` $maps `ranks` $ranks `at` $coordinates attr-dict";
+}
+
+def Simt_MakeMapOp : Simt_RingOp<"make_map", [AttrSizedOperandSegments]> {
+  let summary = "make tensor map `number` of this program instance, of what only the kernel knows";
+  let description = [{
+    As the launcher makes them, for elements of so many bytes; `strides` are in bytes, of all dimensions but
+    the contiguous one, which comes first. Copies by the map of that number that was made before are waited
+    for. simt.produce and simt.store_tile call it -1 - number.
+
+    In the producer, `rings` are those that the copies fill. In the consumer each warp makes one for the tiles
+    that it stores, in its place for so many boxes (`slots`).
+  }];
+  let arguments = (ins I32Attr:$number, AnyType:$base, Variadic<AnySignlessInteger>:$extents,
+                       Variadic<I64>:$strides, I32Attr:$elementBytes, DenseI32ArrayAttr:$box,
+                       I32Attr:$swizzle, DenseI32ArrayAttr:$rings, I32Attr:$slots);
+  let assemblyFormat = [{
+    $number `of` $base `extents` $extents `strides` $strides `bytes` $elementBytes `box` $box
+    `swizzle` $swizzle `rings` $rings `slots` $slots attr-dict `:` type($base) (`,` type($extents)^)?
+  }];
 }
 
 def Simt_ConsumeOp : Simt_RingOp<"consume"> {
@@ -139,19 +159,27 @@ def Simt_DotWaitOp : Simt_RingOp<"dot_wait"> {
   let assemblyFormat = "$pending (`,` $accumulators^ `:` type($accumulators) `->` type($results))? attr-dict";
 }
 
-def Simt_StoreTileOp : Simt_RingOp<"store_tile"> {
+def Simt_StoreTileOp : Simt_RingOp<"store_tile", [AttrSizedOperandSegments]> {
   let summary = "start copying a tile to an array that a tensor map describes";
   let description = [{
     The tile is left in shared memory, in boxes of 16 rows and 128 bytes of columns, of which each warp
     has room for `slots`, and from where copies take it that run by themselves. They leave out what lies
     outside of the array. Lowering waits for them before the next barrier, so that program order and
     releases hold. Coordinates are those of the tile's first element, columns first, then rows. Boxes
-    outside of the first `keptRows` rows and `keptColumns` columns are not stored; 0: all are.
+    outside of the first `keptRows` rows and `keptColumns` columns are not stored; 0: all are. A negative
+    number is that of a map that the kernel makes.
+
+    No copy starts before its array. Where a tile may, `base`, `extents` and `strides` (as those of
+    simt.make_map) say where its elements go one by one.
   }];
   let arguments = (ins Core_Tile:$value, I32Attr:$map, I32Attr:$slots, I64Attr:$keptRows,
-                       I64Attr:$keptColumns, I1:$enabled, Variadic<I32>:$coordinates);
+                       I64Attr:$keptColumns, I1:$enabled, Variadic<I32>:$coordinates,
+                       Optional<AnyType>:$base, Variadic<AnySignlessInteger>:$extents,
+                       Variadic<I64>:$strides);
   let assemblyFormat = [{
-    $value `map` $map `at` $coordinates `if` $enabled `slots` $slots `kept` $keptRows `,` $keptColumns attr-dict `:` type($value)
+    $value `map` $map `at` $coordinates `if` $enabled `slots` $slots `kept` $keptRows `,` $keptColumns
+    (`else` `of` $base^ `:` type($base) `extents` $extents `:` type($extents) `strides` $strides)?
+    attr-dict `:` type($value)
   }];
 }
 
