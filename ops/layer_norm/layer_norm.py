@@ -7,12 +7,18 @@ import tilery.language as tl
 
 
 @ty.jit
-def adjusted(values, weight, bias, at, known):
+def elements(vector, at, known):
+    """Those of weight or bias; None where there is none."""
+    return tl.load(vector + at, mask=known, other=0.0) if vector is not None else None
+
+
+@ty.jit
+def adjusted(values, weight, bias):
     """Scales and shifts rows of values that have mean 0 and variance 1."""
     if weight is not None:
-        values = values * tl.load(weight + at, mask=known, other=0.0).to(tl.float32)[None, :]
+        values = values * weight.to(tl.float32)[None, :]
     if bias is not None:
-        values = values + tl.load(bias + at, mask=known, other=0.0).to(tl.float32)[None, :]
+        values = values + bias.to(tl.float32)[None, :]
     return values
 
 
@@ -25,24 +31,28 @@ def layer_norm(x, weight, bias, y, M, N, stride_x, stride_y, eps, ROWS: tl.const
     The M rows have N elements and are `stride_*` elements apart. The variance is that of differences
     from the mean, in float32, so that a large mean does not cancel it. `weight` and `bias` may
     be None. ONCE: N is at most BLOCK, a row is read once, and any number of instances walk over the
-    groups of rows; with STAGES of 2 and more they copy STAGES - 1 groups ahead. Of longer rows an
-    instance has one. WHOLE: N is a multiple of BLOCK, so no lane is masked.
+    groups of rows; with STAGES of 2 and more they copy STAGES - 1 groups ahead and load the weight
+    once. Of longer rows an instance has one. WHOLE: N is a multiple of BLOCK, so no lane is masked.
     """
     row = tl.program_id(0).to(tl.int64)
     lanes = tl.arange(0, BLOCK)
     if ONCE:
+        known = (lanes < N) | WHOLE
+        if STAGES > 1:  # of many rows; registers have no room for both
+            w = elements(weight, lanes, known)
         for group in tl.range(tl.program_id(0), tl.cdiv(M, ROWS), tl.num_programs(0),
                               num_stages=STAGES):
             rows = group.to(tl.int64) * ROWS + tl.arange(0, ROWS)
-            known = (lanes < N) | WHOLE
             inside = ((rows < M) | (ROWS == 1))[:, None] & known[None, :]
             v = tl.load(x + rows[:, None] * stride_x + lanes[None, :], mask=inside, other=0.0)
             v = v.to(tl.float32)
             mean = tl.sum(v, axis=1) / N
             delta = tl.where(known[None, :], v - mean[:, None], 0.0)
             scale = tl.rsqrt(tl.sum(delta * delta, axis=1) / N + eps)
+            if STAGES == 1:
+                w = elements(weight, lanes, known)
             tl.store(y + rows[:, None] * stride_y + lanes[None, :],
-                     adjusted(delta * scale[:, None], weight, bias, lanes, known), mask=inside)
+                     adjusted(delta * scale[:, None], w, elements(bias, lanes, known)), mask=inside)
     else:
         sums = tl.zeros((BLOCK,), dtype=tl.float32)
         for start in range(0, N, BLOCK):
@@ -62,5 +72,6 @@ def layer_norm(x, weight, bias, y, M, N, stride_x, stride_y, eps, ROWS: tl.const
             at = start + lanes
             inside = (at < N) | WHOLE
             v = tl.load(x + row * stride_x + at, mask=inside, other=0.0).to(tl.float32)
-            values = adjusted(((v - mean) * scale)[None, :], weight, bias, at, inside)
+            values = adjusted(((v - mean) * scale)[None, :], elements(weight, at, inside),
+                              elements(bias, at, inside))
             tl.store(y + row * stride_y + at[None, :], values, mask=inside[None, :])

@@ -125,6 +125,10 @@ void NvidiaMachine::pauseFor(OpBuilder &b, Location loc, Value time) const {
   emitPtx(b, loc, "nanosleep.u32 $0;", "r", {}, {time}, true);
 }
 
+Value NvidiaMachine::keepWord(OpBuilder &b, Location loc, Value word) const {
+  return emitPtx(b, loc, "mov.b32 $0, $1;", "=r,r", {b.getI32Type()}, {word})[0];
+}
+
 void NvidiaMachine::exit(OpBuilder &b, Location loc) const {
   emitPtx(b, loc, "exit;", "", {}, {}, true);
 }

@@ -44,6 +44,7 @@ public:
   mlir::Value cycles(mlir::OpBuilder &b, mlir::Location loc) const override;
   void pauseFor(mlir::OpBuilder &b, mlir::Location loc, mlir::Value time) const override;
   void exit(mlir::OpBuilder &b, mlir::Location loc) const override;
+  mlir::Value keepWord(mlir::OpBuilder &b, mlir::Location loc, mlir::Value word) const override;
   void print(mlir::OpBuilder &b, mlir::Location loc, llvm::StringRef format,
              mlir::ValueRange values) const override;
   mlir::Value emitMath(mlir::OpBuilder &b, mlir::Operation *op,

@@ -91,6 +91,8 @@ void NvidiaTarget::addTilePasses(mlir::OpPassManager &passes) const {
   passes.addPass(mlir::createLoopInvariantCodeMotionPass());
   // With layouts, which say how wide copies are; roles have rings of their own.
   passes.addPass(simt::createPipelineLoads(machine, options.numStages, options.mostStages));
+  // Last, as nothing may merge its copies.
+  passes.addPass(simt::createRecomputeTiles({options.numWarps}));
 }
 
 void NvidiaTarget::addFinalPasses(mlir::OpPassManager &passes) const {

@@ -39,6 +39,7 @@ void registerPasses() {
   registerPass([] { return simt::createWidenOffsets(); });
   registerPass([] { return simt::createAssignLayouts(hopper, 4); });
   registerPass([] { return simt::createPipelineLoads(hopper, 3, 16); });
+  registerPass([] { return simt::createRecomputeTiles({32}); });
   registerPass([] { return simt::createStoreRows(hopper, 4); });
   registerPass([] { return simt::createLowerTiles(hopper, 4); });
   registerPass([] { return createSpecialiseWarps({4, 3, hopper.sharedBytes(), true}); });

@@ -144,6 +144,23 @@ LogicalResult Lowering::lowerLoad(core::LoadOp op) {
   return success();
 }
 
+// Packed outside of loops, unpacked where the operation stands.
+LogicalResult Lowering::lowerKeepWords(KeepWordsOp op) {
+  Elements list = elements(op.getSource()), kept;
+  Type half = list[0].getType(), pair = VectorType::get({2}, half);
+  for (size_t r = 0; r < list.size(); r += 2) {
+    Value both = LLVM::PoisonOp::create(b, loc, pair);
+    for (size_t i : {0, 1})
+      both = LLVM::InsertElementOp::create(b, loc, both, list[r + i], i32(int64_t(i)));
+    Value word = machine.keepWord(b, loc, LLVM::BitcastOp::create(b, loc, b.getI32Type(), both));
+    both = LLVM::BitcastOp::create(b, loc, pair, word);
+    for (size_t i : {0, 1})
+      kept.push_back(LLVM::ExtractElementOp::create(b, loc, both, i32(int64_t(i))));
+  }
+  define(op, std::move(kept));
+  return success();
+}
+
 //===-- Stores --------------------------------------------------------------------------------------------===//
 
 // Words of 8 bytes may be polled by a rank that has no other sign of their arrival (words with flags in

@@ -324,6 +324,7 @@ LogicalResult Lowering::lowerOp(Operation *op) {
       })
       .Case([&](AwaitCopiesOp await) { return lowerAwaitCopies(await); })
       .Case([&](ReadSlotOp read) { return lowerReadSlot(read); })
+      .Case([&](KeepWordsOp keep) { return lowerKeepWords(keep); })
       .Case([&](ConvertLayoutOp conversion) { return lowerConvert(conversion); })
       .Case<core::RangeOp, core::SplatOp, core::BroadcastOp, core::ExpandDimsOp, core::ReshapeOp,
             core::TransOp, core::JoinOp, core::SplitOp, core::CatOp>(

@@ -146,6 +146,7 @@ private:
 
   //===-- Memory (LowerMemory.cpp, LowerAtomics.cpp) -----------------------------------------------------------===//
   LogicalResult lowerLoad(core::LoadOp op);
+  LogicalResult lowerKeepWords(KeepWordsOp op);
   LogicalResult lowerScalarLoad(core::LoadOp op);
   LogicalResult lowerStore(core::StoreOp op);
   LogicalResult lowerAtomicRMW(core::AtomicRMWOp op);

@@ -92,6 +92,8 @@ public:
   virtual void pauseFor(mlir::OpBuilder &b, mlir::Location loc, mlir::Value time) const = 0;
   /// Ends this thread.
   virtual void exit(mlir::OpBuilder &b, mlir::Location loc) const = 0;
+  /// The same word (i32) by an instruction that stays where it is: what is computed of it comes after.
+  virtual mlir::Value keepWord(mlir::OpBuilder &b, mlir::Location loc, mlir::Value word) const = 0;
   /// C's printf; `format` and the values follow its promotions.
   virtual void print(mlir::OpBuilder &b, mlir::Location loc, llvm::StringRef format,
                      mlir::ValueRange values) const = 0;

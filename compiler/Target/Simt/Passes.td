@@ -77,7 +77,7 @@ def PipelineLoads : Pass<"tilery-simt-pipeline-loads", "::mlir::ModuleOp"> {
   let summary = "loads of products are copied to shared memory iterations ahead";
   let description = [{
     In an innermost loop, loads that only matrix products use (in a loop that says itself how many stages it
-    wants, all loads of tiles whose address changes) become copies to slots in shared memory,
+    wants, all loads of tiles) become copies to slots in shared memory,
     which threads start and do not wait for. With n stages there are n slots; iteration i waits for its
     own tile, meets the other threads once, and starts the copies of iteration i + n - 1 into the slot
     that iteration i - 1 has read. The first n - 1 copies are started before the loop. What addresses and
@@ -103,20 +103,49 @@ def PipelineLoads : Pass<"tilery-simt-pipeline-loads", "::mlir::ModuleOp"> {
     }
     simt.free_slots
     ```
-    Where only one slot fits, an iteration copies its own tile and waits for it.
+    Where only one slot fits, an iteration copies its own tile and waits for it. What all iterations load again
+    gets one slot, filled before the loop, where that leaves two for the others.
 
     Runs after layouts are assigned, which say how wide copies are and how products want operands.
 
     Leaves a load alone that others use too (unless the loop asks), that is volatile, whose mask fills with something else than
     0, whose accesses are narrower than the machine copies, whose address needs what the loop loads, or
     whose array the kernel may write; all loads of loops with atomics, assertions or barriers; and
-    kernels with ranks, signals, checks, `while` loops or roles.
+    kernels with ranks, signals, checks, `while` loops that look at memory or roles.
   }];
   let options = [
     Option<"numStages", "num-stages", "unsigned", "3", "tiles in shared memory at a time">,
     Option<"mostStages", "most-stages", "unsigned", "16", "limit for loops that say how many">];
   let dependentDialects = ["::tilery::simt::SimtDialect", "::mlir::arith::ArithDialect",
                            "::mlir::scf::SCFDialect"];
+}
+
+def RecomputeTiles : Pass<"tilery-simt-recompute-tiles"> {
+  let summary = "read large tiles from slots again instead of keeping them in registers";
+  let description = [{
+    In loops over rows that fill most of an instance's registers, what is cheap to compute from a slot is
+    computed again behind each reduction, and halves that were loaded before the loop stay packed, two a
+    register, until they are used.
+
+    ```mlir
+    %x = simt.read_slot %slots[%i] : ... -> tensor<32768xbf16>
+    %v = arith.extf %x : ...
+    %sum = core.reduce %v axis 0 : ...
+    %d = arith.subf %v, %mean : tensor<32768xf32>
+    ```
+    becomes
+    ```mlir
+    %x = simt.read_slot %slots[%i] : ... -> tensor<32768xbf16>
+    %v = arith.extf %x : ...
+    %sum = core.reduce %v axis 0 : ...
+    %again = simt.read_slot %slots[%i] : ... -> tensor<32768xbf16>
+    %w = arith.extf %again : ...
+    %d = arith.subf %w, %mean : tensor<32768xf32>
+    ```
+    Runs after loads have become slots. Nothing may merge the copies again before tiles are lowered, whose
+    barriers then keep them apart.
+  }];
+  let options = [Option<"numWarps", "num-warps", "unsigned", "4", "warps of a program instance">];
 }
 
 def LowerTiles : Pass<"tilery-simt-lower-tiles", "::mlir::ModuleOp"> {

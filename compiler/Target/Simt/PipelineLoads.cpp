@@ -6,7 +6,7 @@
 //  1) find the loads that only matrix products use (in loops that say how many stages, all loads), and
 //     whose addresses and masks can be computed ahead (the ahead slice: pure operations, and the carried
 //     values that they need);
-//  2) choose how many slots fit;
+//  2) choose how many slots fit, one of them for what each iteration loads again;
 //  3) start the first copies before the loop, running the slice once for each;
 //  4) carry the slice's values a second time, that many iterations ahead, and start copies from them;
 //  5) each product reads its operand from the slot of its iteration, others the whole tile at once.
@@ -39,6 +39,9 @@ struct Copy {
   unsigned width; ///< elements of one copy
   SlotsType slots;
   SmallVector<ProductUse, 1> uses; ///< none: it is read where the load stands, as it was laid out
+  bool stays = false;              ///< all iterations load the same: one slot, filled once
+
+  int64_t bytes() const { return int64_t(llvm::alignTo(uint64_t(slots.bytes()), 128)); }
 };
 
 bool isZero(Value value) {
@@ -112,7 +115,7 @@ private:
   void chooseStages(unsigned wanted);
   void rewrite();
   Value runs(OpBuilder &b, int64_t iterationsAhead, Value from);
-  void startCopies(OpBuilder &b, const IRMapping &map, Value slot, Value enabled);
+  void startCopies(OpBuilder &b, const IRMapping &map, Value slot, Value enabled, bool staying = false);
   SmallVector<Value> prologue(OpBuilder &b);
   SmallVector<Value> rewriteBody(OpBuilder &b, ArrayRef<BlockArgument> ahead);
   void readOperands(OpBuilder &b, Value slot);
@@ -168,8 +171,10 @@ std::optional<Copy> LoopPipeline::copyOf(core::LoadOp load, bool all) {
                     !copy.uses.empty();
   if (!ofProducts) {
     copy.uses.clear();
-    if (!all || loop.isDefinedOutsideOfLoop(load.getPointer()))
-      return std::nullopt; // what each iteration loads again comes from the cache
+    if (!all)
+      return std::nullopt;
+    copy.stays = loop.isDefinedOutsideOfLoop(load.getPointer()) &&
+                 (!load.getMask() || loop.isDefinedOutsideOfLoop(load.getMask()));
   }
   // Copies run ahead of stores, so the kernel must not write what it copies.
   Value argument = argumentOf(load.getPointer()), mask = load.getMask();
@@ -236,18 +241,24 @@ int64_t LoopPipeline::scratchBytes() {
   return most;
 }
 
-// One slot overlaps nothing, but large tiles pass by the registers.
+// One slot overlaps nothing, but large tiles pass by the registers. What stays in its slot leaves two for the
+// others; else it is loaded again each time, from the cache.
 void LoopPipeline::chooseStages(unsigned wanted) {
-  int64_t bytes = 0, left = machine.sharedBytes() - scratchBytes();
+  int64_t moving = 0, left = machine.sharedBytes() - scratchBytes();
   for (Copy &copy : copies)
-    bytes += int64_t(llvm::alignTo(uint64_t(copy.slots.bytes()), 128));
+    moving += copy.stays ? 0 : copy.bytes();
+  llvm::erase_if(copies, [&](const Copy &copy) {
+    bool fits = moving && copy.bytes() + 2 * moving <= left;
+    left -= copy.stays && fits ? copy.bytes() : 0;
+    return copy.stays && !fits;
+  });
   stages = wanted;
-  while (stages && bytes * stages > left)
+  while (stages && moving * stages > left)
     --stages;
   for (Copy &copy : copies) {
     SlotsType type = copy.slots;
-    copy.slots = SlotsType::get(type.getContext(), stages, type.getShape(), type.getElement(),
-                                type.getFastest(), type.getShift(), type.getMask());
+    copy.slots = SlotsType::get(type.getContext(), copy.stays ? 1 : stages, type.getShape(),
+                                type.getElement(), type.getFastest(), type.getShift(), type.getMask());
   }
 }
 
@@ -267,8 +278,11 @@ Value LoopPipeline::runs(OpBuilder &b, int64_t iterationsAhead, Value from) {
                                widened(loop.getUpperBound()));
 }
 
-void LoopPipeline::startCopies(OpBuilder &b, const IRMapping &map, Value slot, Value enabled) {
+void LoopPipeline::startCopies(OpBuilder &b, const IRMapping &map, Value slot, Value enabled,
+                               bool staying) {
   for (auto [copy, place] : llvm::zip(copies, slots.getSlots())) {
+    if (copy.stays != staying)
+      continue;
     Value mask = copy.load.getMask();
     if (isAllTrue(mask))
       mask = {};
@@ -276,7 +290,8 @@ void LoopPipeline::startCopies(OpBuilder &b, const IRMapping &map, Value slot, V
                        map.lookupOrDefault(copy.load.getPointer()),
                        mask ? map.lookupOrDefault(mask) : Value(), copy.width);
   }
-  CommitCopiesOp::create(b, loop.getLoc());
+  if (!staying) // with what was started before
+    CommitCopiesOp::create(b, loop.getLoc());
 }
 
 static Value counterAhead(OpBuilder &b, scf::ForOp loop, Value from, int64_t iterations) {
@@ -289,6 +304,8 @@ static Value counterAhead(OpBuilder &b, scf::ForOp loop, Value from, int64_t ite
 // The copies of all iterations but the last that fit; gives the slice's carried values after them.
 SmallVector<Value> LoopPipeline::prologue(OpBuilder &b) {
   SmallVector<Value> ahead;
+  if (llvm::any_of(copies, [](const Copy &copy) { return copy.stays; }))
+    startCopies(b, {}, number(b, 0), runs(b, 0, loop.getLowerBound()), /*staying=*/true);
   for (unsigned position : slice.carried)
     ahead.push_back(loop.getInits()[position]);
   for (unsigned stage = 0; stage + 1 < stages; ++stage) {
@@ -349,7 +366,7 @@ void LoopPipeline::readPlain(OpBuilder &b, const Copy &copy, Value place, Value 
 void LoopPipeline::readOperands(OpBuilder &b, Value slot) {
   for (auto [copy, place] : llvm::zip(copies, slots.getSlots())) {
     if (copy.uses.empty())
-      readPlain(b, copy, place, slot);
+      readPlain(b, copy, place, copy.stays ? number(b, 0) : slot);
     for (ProductUse use : copy.uses) {
       Operation *dot = use.operand->getOwner();
       b.setInsertionPoint(dot);

@@ -50,6 +50,13 @@ def Simt_ConvertLayoutOp : Simt_Op<"convert_layout", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Simt_KeepWordsOp : Simt_Op<"keep_words", [AllTypesMatch<["source", "result"]>, MemoryEffects<[MemWrite]>]> {
+  let summary = "the same tile of halves, which up to here stays packed, two elements a register";
+  let arguments = (ins Core_Tile:$source);
+  let results = (outs Core_Tile:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source)";
+}
+
 //===-- Tiles in shared memory ---------------------------------------------------------------===//
 
 def Simt_BufferType : TypeDef<Simt_Dialect, "Buffer"> {
