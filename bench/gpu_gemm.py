@@ -36,8 +36,9 @@ EIGHT_BITS = [(4096, 4096, 4096), (8192, 8192, 8192), (8192, 28672, 8192), (512,
               (16, 8192, 8192)]
 
 TILES = [(128, 256, 256), (128, 256, 224), (128, 256, 192), (128, 256, 160), (256, 128, 128),
-         (128, 128, 128), (128, 128, 112), (128, 128, 96), (64, 256, 256), (64, 256, 192),
-         (64, 256, 160), (64, 128, 128), (64, 64, 64)]
+         (128, 128, 128), (128, 128, 112), (128, 128, 96), (128, 128, 80), (128, 128, 64),
+         (64, 256, 256), (64, 256, 192), (64, 256, 160), (64, 128, 128), (64, 128, 112),
+         (64, 128, 96), (64, 64, 64)]
 
 
 def operands(m, n, k, layout, kind="bf16"):
@@ -205,6 +206,7 @@ def main():
     parser.add_argument("--rows", default=",".join(map(str, SMALL + LARGE)))
     parser.add_argument("--kinds", default="bf16,fp8,fp8_rows,int8")
     parser.add_argument("--layouts", default="nt")
+    parser.add_argument("--shapes", help="instead of all others, such as 128x8192x14336,997x1016x4096 (bf16)")
     parser.add_argument("--tune", action="store_true")
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after so many")
     arguments = parser.parse_args()
@@ -213,6 +215,9 @@ def main():
                                                    else ()) for n, k in WEIGHTS
             for layout in arguments.layouts.split(",") if "bf16" in kinds]
     work += [(m, n, k, "nt", kind) for m, n, k in EIGHT_BITS for kind in kinds if kind != "bf16"]
+    if arguments.shapes:
+        work = [(*map(int, shape.split("x")), layout, "bf16") for shape in arguments.shapes.split(",")
+                for layout in arguments.layouts.split(",")]
     begin = time.time()
     results = [bench_shape(*one, arguments.tune) for one in work
                if time.time() - begin < arguments.seconds]

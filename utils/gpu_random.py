@@ -283,7 +283,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--sizes", choices=["small", "large"], default="large", help="of tiles")
     parser.add_argument("--check-bounds", action="store_true", help="check every access, too")
     parser.add_argument("--steps", type=int, default=8, help="of a program at most")
-    parser.add_argument("--jobs", type=int, default=min(os.cpu_count(), 8), help="processes")
+    parser.add_argument("--jobs", type=int, default=min(os.cpu_count(), 32), help="processes")
     parser.add_argument("--arrays", choices=["numpy", "torch"], default="numpy",
                         help="what the device's arguments are")
     parser.add_argument("--json", help="file for the summary")

@@ -45,6 +45,7 @@ protected:
     image.name = name;
     image.communicates = communicates;
     image.suspends = suspends;
+    image.scratchBytes = scratchBytes;
     image.sites = {{"ring.py", 12, 5, "dl.wait(ready)"}};
     image.parameters = {{"x", KernelParameter::Kind::Pointer, "*fp32"},
                         {"n", KernelParameter::Kind::Scalar, "i32"}};
@@ -62,6 +63,7 @@ protected:
 
   hal::DeviceRef where;
   bool communicates = false, suspends = false; // of the kernels to load
+  int64_t scratchBytes = 0;
   uint64_t arguments[2] = {0x7000, 5};
 };
 
@@ -436,6 +438,32 @@ TEST_F(DeviceLaunch, WorkspacesBelongToStreamsAndRecordings) {
   auto *larger = static_cast<uint8_t *>(ofSize(stream, 10000));
   EXPECT_NE(larger, first);
   EXPECT_EQ(larger[0] | larger[9999], 0);
+}
+
+TEST_F(DeviceLaunch, ScratchMemoryBelongsToStreamsAndRecordings) {
+  scratchBytes = 256;
+  KernelImage image = load("scratch", ".param .u64 x, .param .u32 n");
+  hal::Stream stream = where.driver->createStream(where.device);
+  auto scratchFor = [&](hal::Stream used, int64_t instances) {
+    launchKernel(nullptr, image, {instances, 1, 1}, arguments, {-1, used});
+    tilery_gpu_context *context;
+    std::memcpy(&context, lastLaunch().parameters + 12, 8);
+    return static_cast<uint8_t *>(context->scratch);
+  };
+  auto capture = [&](int capturing) {
+    symbol<decltype(fake_cuda_capture)>("fake_cuda_capture")(stream, capturing);
+  };
+  uint8_t *first = scratchFor(stream, 100);
+  std::memset(first, 1, 25600); // 256 bytes for each instance
+  EXPECT_EQ(scratchFor(stream, 7), first);
+  EXPECT_NE(scratchFor(stream, 101), first);
+  EXPECT_NE(scratchFor(nullptr, 100), first);
+  capture(1);
+  uint8_t *recorded = scratchFor(stream, 100);
+  EXPECT_NE(recorded, first);
+  EXPECT_EQ(scratchFor(stream, 100), recorded);
+  capture(0);
+  EXPECT_NE(scratchFor(stream, 100), recorded);
 }
 
 TEST_F(DeviceLaunch, CostsLittle) {
