@@ -102,6 +102,10 @@ void NvidiaMachine::copyTile(OpBuilder &b, Location loc, Value destination, Valu
   emitPtx(b, loc, onOneLane(text + "}], [$2];"), constraints, {}, operands, true);
 }
 
+void NvidiaMachine::fetchMap(OpBuilder &b, Location loc, Value map) const {
+  emitPtx(b, loc, "prefetch.tensormap [$0];", "l", {}, {map});
+}
+
 // "tensormap.replace" in the PTX ISA, and what it says of proxies: shared memory is written as
 // threads write, copied to its place with a release for the proxy of tensor maps, which acquires
 // it. Elements are bits, as what lies outside reads as zero bits. Before PTX 8.5 assemblers took

@@ -45,6 +45,9 @@ Value Lowering::slotBarrier(const Ring &ring, Value slot, bool full) {
 
 void Lowering::initialiseRings() {
   emitIf(isFirstThread(), [&] {
+    auto maps = kernel->getAttrOfType<ArrayAttr>("simt.tensor_maps");
+    for (size_t map = 0; maps && map < maps.size(); ++map) // while barriers are made ready
+      machine.fetchMap(b, loc, tensorMap(int32_t(map)));
     for (const Ring &ring : rings)
       for (unsigned slot = 0; slot < ring.stages; ++slot) {
         machine.initSlotBarrier(b, loc, slotBarrier(ring, i32(slot), true), 1);
