@@ -82,8 +82,9 @@ static Shape shapeOf(const Call &call) {
 // Where memory is copied ahead into that of an instance, most of it is filled with keys and values:
 // they hide the latency. Such products take 64 rows or more; what the padding computes is free,
 // since the cache is what takes time.
+// Smaller tiles end sooner after the last keys have come, which counts where a processor has few.
 static Tiles chooseTiles(const Call &call, const Shape &s) {
-  constexpr int64_t ahead = 192 << 10;
+  constexpr int64_t ahead = 192 << 10, fewBytes = 2 << 20, mostOfFew = 4;
   tilery_device_properties device = call.device();
   int64_t width = blockFor(s.head, 16, 1 << 20);
   int64_t size = tilery_dtype_size(static_cast<tilery_dtype>(call.tensor(Q).dtype));
@@ -92,8 +93,11 @@ static Tiles chooseTiles(const Call &call, const Shape &s) {
             3};
   int64_t rows = blockFor(s.rows(), 64, mostRows);
   bool isSmall = width <= 128 && rows == 64; // four warps have registers for it
-  int64_t keys = isSmall ? 128 : 64;
+  bool hasFew = 2 * s.pairs() * s.keys * s.head * size <= fewBytes * device.processors;
+  int64_t keys = isSmall && !hasFew ? 128 : 64;
   int64_t stages = std::clamp<int64_t>(ahead / (keys * 2 * width * size), 2, 8);
+  if (isSmall && hasFew)
+    stages = std::min(stages, mostOfFew);
   return {rows, keys, isSmall ? 4 : 8, stages};
 }
 
