@@ -7,11 +7,12 @@ import tilery as ty
 import tilery.language as tl
 
 
-# Three tensor maps by value, four more warps than asked for, barriers that copies see.
+# Three tensor maps by value, fetched at once, four more warps than asked for, barriers that copies see.
 # HOPPER: .param .align 64 .b8 gemm_param_9[128]
 # HOPPER: .param .align 64 .b8 gemm_param_10[128]
 # HOPPER: .param .align 64 .b8 gemm_param_11[128]
 # HOPPER: .reqntid 384
+# HOPPER-COUNT-3: prefetch.tensormap
 # HOPPER: mbarrier.init.shared::cta.b64
 # HOPPER: fence.mbarrier_init.release.cluster
 # HOPPER: fence.proxy.async.shared::cta
