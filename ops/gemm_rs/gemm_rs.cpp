@@ -60,12 +60,13 @@ static void byCopies(Call &call, AgreedProduct agreed, const Matrix &a, const Ma
   }
   const MatmulPlan &p = o.plan;
   Matrix mine = rowsOf(a, std::min(rank * rows, m), own);
-  o.launch("gemm_rs_arriving", {}, Memory{mine.data, static_cast<tilery_dtype>(a.dtype)},
-           Memory{b.data, static_cast<tilery_dtype>(b.dtype)},
-           Memory{out.data, static_cast<tilery_dtype>(out.dtype)}, ws.stage(partial), ws.ready, ws.epochs, own, n,
-           a.columns, rows * n, chunkRows, chunks, a.rowStride, a.columnStride, b.rowStride, b.columnStride,
-           out.rowStride, out.columnStride, partial, p.blockM, p.blockN, p.blockK, p.rows, p.columns, p.groupM,
-           accumulator(a.dtype));
+  if (own > 0)
+    o.launch("gemm_rs_arriving", {}, Memory{mine.data, static_cast<tilery_dtype>(a.dtype)},
+             Memory{b.data, static_cast<tilery_dtype>(b.dtype)},
+             Memory{out.data, static_cast<tilery_dtype>(out.dtype)}, ws.stage(partial), ws.ready, ws.epochs, own,
+             n, a.columns, rows * n, chunkRows, chunks, a.rowStride, a.columnStride, b.rowStride, b.columnStride,
+             out.rowStride, out.columnStride, partial, p.blockM, p.blockN, p.blockK, p.rows, p.columns, p.groupM,
+             accumulator(a.dtype));
   copies.finish();
 }
 

@@ -28,19 +28,6 @@ static Value argumentOfMap(func::FuncOp kernel, int32_t map) {
   return kernel.getArgument(unsigned(number.getInt()));
 }
 
-/// The argument that pointers to memory of a peer are made of; null when it is not known.
-static Value peerArgument(Value pointer) {
-  while (Operation *op = pointer.getDefiningOp()) {
-    if (isa<device::SymmAtOp>(op))
-      return argumentOf(op->getOperand(0));
-    if (!isa<core::AddPtrOp, core::SplatOp, core::BroadcastOp, core::ExpandDimsOp, core::HintOp,
-             core::PtrCastOp, ConvertLayoutOp>(op))
-      return {};
-    pointer = op->getOperand(0);
-  }
-  return {};
-}
-
 // One place for all stores of a kernel, which take turns.
 void Lowering::allocateStage() {
   int64_t most = 0;
