@@ -171,22 +171,6 @@ tilery_status tilery_function_launch(tilery_function *function, tilery_world *wo
   });
 }
 
-tilery_status tilery_transfers_start(tilery_world *world, const tilery_transfer *transfers,
-                                     int32_t num_transfers) {
-  return guarded([&] {
-    capi::WorldUse use(require(world, "the world"));
-    use->requireUsable();
-    rt::startTransfers(*use.get(), capi::launchStream(world), {transfers, size_t(num_transfers)});
-  });
-}
-
-tilery_status tilery_transfers_finish(tilery_world *world) {
-  return guarded([&] {
-    capi::WorldUse use(require(world, "the world"));
-    rt::finishTransfers(*use.get());
-  });
-}
-
 tilery_status tilery_function_compile(tilery_function *function, const tilery_options *options,
                                       const tilery_arg *args, int32_t num_args,
                                       tilery_kernel **kernel) {

@@ -32,13 +32,6 @@ void Copies::add(int peer, const void *source, void *destination, int64_t bytes,
                        at<uint64_t>(ws.epochs, 0), opened});
 }
 
-void Copies::start() {
-  check(tilery_transfers_start(call.world().handle(), transfers.data(), int32_t(transfers.size())));
-  transfers.clear();
-}
-
-void Copies::finish() { check(tilery_transfers_finish(call.world().handle())); }
-
 void Copies::open() {
   sharedKernel("open_call")
       .launch(call.world(), {.options = launchOptions(call.device(), 1)}, ws.entered, ws.epochs);

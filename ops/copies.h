@@ -19,8 +19,6 @@ int64_t chooseChunks(int64_t bytes);
 class Copies {
 public:
   Copies(Call &call, const Workspace &ws) : call(call), ws(ws) {}
-  ~Copies() { (void)tilery_transfers_finish(call.world().handle()); }
-  Copies(const Copies &) = delete;
   /// `bytes` at `source` to `offset` bytes behind the begin of staging on `peer`, where then
   /// ready[slot] is the epoch.
   void add(int peer, const void *source, int64_t offset, int64_t bytes, int64_t slot);
@@ -29,10 +27,6 @@ public:
   /// Begins the call: no rank reads any more what the call before has brought.
   void open();
   std::span<const tilery_transfer> list() const { return transfers; }
-  /// Those added since the last time follow what was launched before, and go on beside what is launched from
-  /// here on, until finish(), which what is launched later follows.
-  void start();
-  void finish();
 
 private:
   void add(int peer, const void *source, void *destination, int64_t bytes, int64_t slot, bool opened);

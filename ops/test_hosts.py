@@ -253,7 +253,7 @@ def test_tiles_of_copied_rows(m, ranks, chunks):
 @pytest.mark.parametrize("ranks", RANKS)
 @pytest.mark.parametrize("m", [0, 1, 17, 150])
 @pytest.mark.parametrize("forms", [("instances", "overlapped", "two_shot"),
-                                   ("copies", "copies", "one_shot"), ("auto",) * 3, ("unfused",) * 3])
+                                   ("copies", "auto", "one_shot"), ("unfused",) * 3])
 def test_overlapped_products(ranks, m, forms):
     n, k = 70, 40
 
@@ -284,7 +284,7 @@ def test_overlapped_products(ranks, m, forms):
         assert_close(by_column, total[:, rows_of(n, rank, ranks)], depth=k * ranks)
 
 
-@pytest.mark.parametrize("forms", [("overlapped", "one_shot"), ("copies", "two_shot"),
+@pytest.mark.parametrize("forms", [("overlapped", "one_shot"), ("overlapped", "two_shot"),
                                    ("unfused", "unfused")])
 @pytest.mark.parametrize("kind,m,n", [("fp32", 5, 7), ("fp32", 70, 33), ("bf16", 40, 64)])
 def test_ranks_have_parts_of_k_of_their_own(forms, kind, m, n):

@@ -399,14 +399,6 @@ typedef struct tilery_launch {
   int32_t num_transfers;
 } tilery_launch;
 
-/* Transfers beside several launches: they follow what the stream that launches take which name none was given
- * before, and are made beside what it is given from here on, until tilery_transfers_finish, which what it is
- * given later follows. May be called again before that. On the host they are made at once. One thread of the
- * rank at a time, the same from the first start to the finish. */
-TILERY_API tilery_status tilery_transfers_start(tilery_world *world, const tilery_transfer *transfers,
-                                                int32_t num_transfers);
-TILERY_API tilery_status tilery_transfers_finish(tilery_world *world);
-
 /* Compiles when needed, then runs the grid where the memory of its arguments is: on the host it
  * has completed on return; on a device it is in the stream, and what fails in it is reported by a
  * later launch or by tilery_synchronize. All pointers must be of one device. `args` are in

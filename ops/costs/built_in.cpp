@@ -74,8 +74,7 @@ static constexpr const char *figures = R"({
   "ag_gemm.copies.exposed": 0, "gemm_ar.one_shot.start": 5.08, "gemm_ar.one_shot.factor": 1,
   "gemm_ar.one_shot.exposed": 0.591, "gemm_ar.two_shot.start": 23.3,
   "gemm_ar.two_shot.factor": 1.01, "gemm_ar.two_shot.exposed": 0.163,
-  "gemm_rs.copies.start": 15, "gemm_rs.copies.factor": 1,
-  "gemm_rs.copies.exposed": 0, "gemm_rs.overlapped.start": 7.71, "gemm_rs.overlapped.factor": 1,
+  "gemm_rs.overlapped.start": 7.71, "gemm_rs.overlapped.factor": 1,
   "gemm_rs.overlapped.exposed": 0.155, "matmul.start": 0, "matmul.factor": 1.03,
   "matmul.exposed": 0
 })";

@@ -142,26 +142,10 @@ static double productOfSums(const Calibration &figures, const ProductCase &p, co
   return product + memory * memory / product / 4;
 }
 
-// Products of one owner's rows after the other, the own ones last; each goes to its owner beside the next.
-static double sumsByCopies(const Calibration &figures, const ProductCase &p, const Curve &copies) {
-  MatmulProblem block = p.problem;
-  block.m = rowsOfRank(p);
-  double product = idealMatmul(figures, planMatmul(block, p.device, {}), block, p.device);
-  double copy = copies.at(double(block.m * block.n * p.sumSize));
-  double computed = 0, sent = 0;
-  for (int owner = 1; owner < p.ranks; ++owner) {
-    computed += product;
-    sent = std::max(sent, computed) + copy;
-  }
-  return std::max(computed + product, sent);
-}
-
 Ideal idealProduct(const Calibration &figures, const ProductCase &p, const std::string &form) {
   const Curve *link = figures.curve("all_gather.push"), *copies = figures.curve("link.copies");
   if (!link || !copies)
     return {Never, 0};
-  if (p.op == "gemm_rs" && form == "copies")
-    return {sumsByCopies(figures, p, *copies), 0};
   if (p.op != "ag_gemm")
     return {productOfSums(figures, p, form), summedBytes(p, form) / link->rate()};
   if (rowsOfRank(p) * (p.ranks - 1) >= p.problem.m) // a rank has no rows, and no `a` that bulk copies bring
@@ -197,9 +181,9 @@ double productMicroseconds(const Calibration &figures, const ProductCase &p,
   const Fit *fit = figures.fit(p.op + "." + form);
   if (!fit)
     return Never;
-  // What competes with sending instances for the memory system is less certain than one thing after the other,
-  // by so much of the time (two H200s, 42 shapes).
-  double doubt = p.op == "ag_gemm" || form == "copies" ? 1 : 1.05;
+  // What competes with sending for the memory system is less certain than one thing after the other, by so
+  // much of the time (two H200s, 42 shapes).
+  double doubt = p.op == "ag_gemm" ? 1 : 1.05;
   return doubt * fit->at(idealProduct(figures, p, form));
 }
 

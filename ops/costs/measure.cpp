@@ -32,7 +32,7 @@ const std::vector<Forms> collectives = {
     {"broadcast", {"push", "pull", "direct", "direct_copies"}}};
 // Instances of ag_gemm that send come too late beside copy engines and collectives, at every size.
 const std::vector<Forms> products = {{"ag_gemm", {"copies"}},
-                                     {"gemm_rs", {"overlapped", "copies"}},
+                                     {"gemm_rs", {"overlapped"}},
                                      {"gemm_ar", {"one_shot", "two_shot"}}};
 
 constexpr int64_t ElementBytes = 2; // bf16 throughout

@@ -1,7 +1,6 @@
 # SPDX-FileCopyrightText: The Tilery authors
 # SPDX-License-Identifier: Apache-2.0
-"""Overlapped matrix product and reduce-scatter: tiles go to their owner as they are finished, or copy engines
-bring it what `matmul` has left for it, beside the product of other rows (gemm_rs_arriving).
+"""Overlapped matrix product and reduce-scatter: tiles go to their owner as they are finished.
 
 Instances share the tiles of the whole product. They begin with those of the next rank's rows and
 end with the own ones, to which they add what the others have sent by then. Partial sums travel in
@@ -96,39 +95,3 @@ def gemm_rs(a, b, out, stage, entered, arrived, epochs, M, N, K, rows_per_rank, 
     if told_owner != rank:
         tell(arrived, told_tile, tiles, told_owner, epoch)
     tl.store(epochs + pid, epoch)
-
-
-@ty.jit
-def gemm_rs_arriving(a, b, out, stage, ready, epochs, M, N, K, whole, chunk_rows, chunks,
-                     stride_am, stride_ak, stride_bk, stride_bn, stride_om, stride_on,
-                     KIND: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-                     BLOCK_K: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
-                     GROUP_M: tl.constexpr, ACC: tl.constexpr):
-    """out[M, N] = a[M, K] @ b[K, N], the own rows, plus what copy engines bring of the other ranks, which are
-    added as in `add_parts`. Grid (instances,).
-
-    stage: [ranks, whole >= M * N] of KIND; the chunk_rows rows of a chunk from a rank are there once
-    ready[rank, chunk] is epochs[0], the number of the call, which `open_call` has begun.
-    """
-    rank = dl.rank()
-    world = dl.num_ranks()
-    epoch = tl.load(epochs)
-    tiles_m = tl.cdiv(M, ROWS)
-    tiles_n = tl.cdiv(N, COLUMNS)
-    for tile in range(tl.program_id(0), tiles_m * tiles_n, tl.num_programs(0)):
-        tile_m, tile_n = place(tile, tiles_m, tiles_n, GROUP_M)
-        rows, row_known = span(tile_m, 0, M, ROWS, BLOCK_M)
-        cols, col_known = span(tile_n, 0, N, COLUMNS, BLOCK_N)
-        acc = product(a, b, rows, cols, row_known, col_known, 0, K, K, stride_am, stride_ak,
-                      stride_bk, stride_bn, BLOCK_M, BLOCK_N, BLOCK_K, ACC)
-        inside = row_known[:, None] & col_known[None, :]
-        first_chunk = tile_m * ROWS // chunk_rows
-        last_chunk = (tl.minimum(tile_m * ROWS + ROWS, M) - 1) // chunk_rows
-        total = acc.to(KIND).to(ACC)
-        for step in range(1, world):
-            source = (rank + step) % world
-            dl.wait(ready + source * chunks + first_chunk, last_chunk - first_chunk + 1, waitValue=epoch, cmp="ge")
-            arrived = tl.load(stage + source.to(tl.int64) * whole + rows[:, None] * N + cols[None, :], mask=inside,
-                              other=0)
-            total += arrived.to(ACC)
-        tl.store(out + rows[:, None] * stride_om + cols[None, :] * stride_on, total, mask=inside)

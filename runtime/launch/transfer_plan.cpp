@@ -132,26 +132,6 @@ void enqueueTransfers(World &world, Transfers transfers, hal::Stream main, SideS
   }
 }
 
-void startTransfers(World &world, hal::Stream main, Transfers transfers) {
-  checkTransfers(&world, world.deviceNumber(), transfers);
-  if (!world.domain->onDevice()) {
-    for (const tilery_transfer &t : transfers)
-      makeNow(world, t);
-    return;
-  }
-  if (world.transfers)
-    world.transfers->follow();
-  else
-    world.transfers.emplace(*world.domain->sideStreams[size_t(world.seat())], main);
-  enqueueTransfers(world, transfers, main, *world.transfers);
-}
-
-void finishTransfers(World &world) {
-  if (world.transfers)
-    world.transfers->join();
-  world.transfers.reset();
-}
-
 TransferTask::TransferTask(World &world, Transfers transfers) : world(world), transfers(transfers) {
   rank = world.seat();
 }

@@ -27,11 +27,6 @@ void makeTransfer(World &world, const tilery_transfer &transfer);
 /// Puts them into side streams of the rank's device; those within the device into `main`.
 void enqueueTransfers(World &world, Transfers transfers, hal::Stream main, SideStreams::Fork &fork);
 
-/// Makes them beside what `main`, a stream of the rank's device, is given from here on, and behind what it was
-/// given before; what it is given behind finishTransfers() follows them. On the host they are made at once.
-void startTransfers(World &world, hal::Stream main, Transfers transfers);
-void finishTransfers(World &world);
-
 /// Transfers as a task beside the program instances.
 class TransferTask final : public Task {
 public:

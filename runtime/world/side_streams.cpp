@@ -45,20 +45,15 @@ SideStreams::Set &SideStreams::setFor(hal::Stream main) {
 
 SideStreams::Fork::Fork(SideStreams &sides, hal::Stream main)
     : lock(sides.mutex), main(main), set(sides.setFor(main)), used(set.streams.size()) {
-  follow();
-}
-
-void SideStreams::Fork::follow() {
   set.where.driver->record(set.begun, set.where.device, main);
-  following.assign(used.size(), false);
 }
 
 hal::Stream SideStreams::Fork::stream(size_t index) {
   index %= used.size();
   hal::Stream chosen = set.streams[index];
-  if (!following[index])
+  if (!used[index])
     set.where.driver->waitFor(set.begun, set.where.device, chosen);
-  used[index] = following[index] = true;
+  used[index] = true;
   return chosen;
 }
 

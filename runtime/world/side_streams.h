@@ -25,22 +25,19 @@ public:
   /// Makes `count` streams at once, since making them may wait for grids that run.
   SideStreams(hal::DeviceRef where, int count);
 
-  /// A branch of a stream's work that its later work waits for. Of one thread of a rank at a time.
+  /// A branch of a stream's work that its later work waits for. A rank has one at a time.
   class Fork {
   public:
     Fork(SideStreams &sides, hal::Stream main);
-    /// What side streams are given from here on follows what `main` was given before, at first that before
-    /// the fork.
-    void follow();
-    /// Side stream `index`, modulo their number.
+    /// Side stream `index`, modulo their number. Its work follows what `main` was given before.
     hal::Stream stream(size_t index);
     void join();
 
   private:
-    std::lock_guard<std::recursive_mutex> lock;
+    std::lock_guard<std::mutex> lock;
     const hal::Stream main;
     Set &set;
-    std::vector<bool> used, following;
+    std::vector<bool> used;
   };
 
 private:
@@ -48,7 +45,7 @@ private:
 
   const hal::DeviceRef where;
   const int count;
-  std::recursive_mutex mutex; // launches of the thread that has forked may fork again
+  std::mutex mutex;
   std::vector<std::unique_ptr<Set>> sets;
 };
 

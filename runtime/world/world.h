@@ -7,12 +7,10 @@
 #include "runtime/world/domain.h"
 #include "runtime/world/rank_share.h"
 #include "runtime/world/seeded_scheduler.h"
-#include "runtime/world/side_streams.h"
 #include "runtime/world/stream_order.h"
 #include "runtime/world/transport.h"
 
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -126,8 +124,6 @@ public:
   /// Of launches that may otherwise wait for each other in the driver, else null.
   LaunchGate *gate = nullptr;
   StreamOrder operators;
-  /// Of transfers that have been started and not finished.
-  std::optional<SideStreams::Fork> transfers;
   /// Device-side barriers that this rank has begun.
   uint64_t deviceBarriers = 0;
   void ringMembers();
