@@ -189,9 +189,9 @@ def install(monkeypatch, device: str) -> None:
     check = tuning.Autotuner._cannot_compile
     monkeypatch.setattr(tuning.Autotuner, "_cannot_compile",
                         lambda self, *args: _staged_check(check, pool, self, *args))
-    monkeypatch.setattr(ops, "call", staged)
-    for name in [op["name"] for op in ops.list()]:
+    for name in [op["name"] for op in ops.list()]:  # before `call`, of which their module makes them
         monkeypatch.setattr(ops, name, functools.partial(staged, name), raising=False)
+    monkeypatch.setattr(ops, "call", staged)
     monkeypatch.setattr(arguments, "from_value",
                         functools.partial(_unwrapped, arguments.from_value))
     spawn = functools.partial(_spawn, worlds.spawn, device)
