@@ -44,12 +44,14 @@ static void storeRows(const Memory &source, const Matrix &out, World &world) {
               out.rows, out.columns, out.rowStride, out.columnStride, blockM, blockN);
 }
 
+static bool isContiguous(const Matrix &x) { return x.columnStride == 1 && x.rowStride == x.columns; }
+
 void reduceUnfused(Call &call, const Matrix &a, const Matrix &b, const Matrix &out,
                    tilery_dtype partial, const char *reduction) {
   int64_t m = a.rows, n = b.columns;
   int ranks = call.world().size();
   const Workspace &ws = productMemory(call, m, n, partial);
-  bool direct = out.dtype == partial && out.columnStride == 1 && out.rowStride == n;
+  bool direct = out.dtype == partial && isContiguous(out);
   MatrixTensor result(direct ? Memory{out.data, partial} : ws.result(partial), out.rows, n);
   bool inPlace = ranks == 1 || std::string_view(reduction) == "all_reduce";
   MatrixTensor product = inPlace ? result : MatrixTensor(ws.stage(partial), m, n);
@@ -58,6 +60,27 @@ void reduceUnfused(Call &call, const Matrix &a, const Matrix &b, const Matrix &o
     callOp(reduction, call, {product, result});
   if (!direct && out.rows > 0)
     storeRows(ws.result(partial), out, call.world());
+}
+
+void reduceScattered(Call &call, const Matrix &a, const Matrix &b, const Matrix &out) {
+  World &world = call.world();
+  Shards shards(out.rows, world.size());
+  auto dtype = static_cast<tilery_dtype>(out.dtype);
+  int64_t rowBytes = out.columns * tilery_dtype_size(dtype);
+  const Workspace &ws = workspace(world, {.key = call.op + " scattered",
+                                          .stageBytes = shards.rows * rowBytes,
+                                          .buffers = 1,
+                                          .resultBytes = isContiguous(out) ? 0 : out.rows * rowBytes});
+  MatrixTensor own(ws.stage(dtype), shards.own(out.rows, world.rank()), out.columns);
+  MatrixTensor all(isContiguous(out) ? Memory{out.data, dtype} : ws.result(dtype), out.rows, out.columns);
+  std::string options = tileOptions(call);
+  options.back() = ',';
+  options += "\"instances\":" + std::to_string(call.options.natural("instances", 0)) + ",\"partials\":\"" +
+             call.options.text("partials") + "\",\"form\":\"overlapped\"}";
+  callOp("gemm_rs", call, {MatrixTensor(a), MatrixTensor(b), own}, options);
+  callOp("all_gather", call, {own, all});
+  if (!isContiguous(out))
+    storeRows(ws.result(dtype), out, world);
 }
 
 std::string tileOptions(const Call &call) {

@@ -120,6 +120,8 @@ private:
 /// not a whole contiguous matrix of type `partial`, and then the operator `reduction`.
 void reduceUnfused(Call &call, const Matrix &a, const Matrix &b, const Matrix &out,
                    tilery_dtype partial, const char *reduction);
+/// out = the sum of all a @ b: own rows of it by `gemm_rs`, overlapped, and then all of them by `all_gather`.
+void reduceScattered(Call &call, const Matrix &a, const Matrix &b, const Matrix &out);
 /// Options of the tiles as `matmul` has them, for a product that is not overlapped.
 std::string tileOptions(const Call &call);
 /// Another operator, as a part of this one.

@@ -253,7 +253,7 @@ def test_tiles_of_copied_rows(m, ranks, chunks):
 @pytest.mark.parametrize("ranks", RANKS)
 @pytest.mark.parametrize("m", [0, 1, 17, 150])
 @pytest.mark.parametrize("forms", [("instances", "overlapped", "two_shot"),
-                                   ("copies", "auto", "one_shot"), ("unfused",) * 3])
+                                   ("copies", "auto", "one_shot"), ("auto", "auto", "scattered"), ("unfused",) * 3])
 def test_overlapped_products(ranks, m, forms):
     n, k = 70, 40
 

@@ -174,10 +174,20 @@ static double unfused(const Calibration &figures, const ProductCase &p) {
                                       : reduced("all_reduce", p.problem.m));
 }
 
+// gemm_rs, and all_gather of what it leaves on each rank.
+static double scattered(const Calibration &figures, const ProductCase &p) {
+  ProductCase rows = p;
+  rows.op = "gemm_rs";
+  return productMicroseconds(figures, rows, "overlapped") +
+         collectiveMicroseconds(figures, "all_gather", p.ranks, rowsOfRank(p) * p.problem.n * p.sumSize, p.sumSize);
+}
+
 double productMicroseconds(const Calibration &figures, const ProductCase &p,
                            const std::string &form) {
   if (form == "unfused")
     return unfused(figures, p);
+  if (form == "scattered")
+    return scattered(figures, p);
   const Fit *fit = figures.fit(p.op + "." + form);
   if (!fit)
     return Never;

@@ -35,10 +35,12 @@ static void run(Call &call) {
   int ranks = call.world().size();
   int64_t rows = Shards(m, ranks).rows, size = tilery_dtype_size(partial);
   AgreedProduct agreed = agreeOnProduct(call, partialSums(call, m, n, a.dtype, partial), left, right);
-  std::string form = chooseProductForm(call, {"auto", "one_shot", "two_shot", "unfused"},
+  std::string form = chooseProductForm(call, {"auto", "one_shot", "two_shot", "scattered", "unfused"},
                                        formOnHost(ranks, m * n * size), agreed, size, partialDepth);
   if (form == "unfused")
     return reduceUnfused(call, left, right, result, partial, "all_reduce");
+  if (form == "scattered")
+    return reduceScattered(call, left, right, result);
   bool oneShot = form == "one_shot";
   Overlapped o(call, agreed, n, partialDepth);
   o.leaveRoomToSend(tilery_dtype_size(static_cast<tilery_dtype>(a.dtype)), partial);
