@@ -22,11 +22,11 @@ import torch
 
 import tilery as ty
 
-FORMS = {"all_gather": ["auto", "push", "pull", "copies", "flagged"],
-         "reduce_scatter": ["auto", "push", "pull", "copies", "flagged"],
-         "all_to_all": ["auto", "push", "pull", "copies", "flagged"],
-         "all_reduce": ["auto", "one_shot", "two_shot", "copies", "flagged"],
-         "broadcast": ["auto", "push", "pull"], "ag_gemm": ["auto", "instances", "copies", "unfused"],
+FORMS = {"all_gather": ["auto", "push", "pull", "copies", "flagged", "direct", "direct_copies"],
+         "reduce_scatter": ["auto", "push", "pull", "copies", "flagged", "direct"],
+         "all_to_all": ["auto", "push", "pull", "copies", "flagged", "direct", "direct_copies"],
+         "all_reduce": ["auto", "one_shot", "two_shot", "copies", "flagged", "direct"],
+         "broadcast": ["auto", "push", "pull", "direct", "direct_copies"], "ag_gemm": ["auto", "instances", "copies", "unfused"],
          "gemm_rs": ["auto", "overlapped", "unfused"],
          "gemm_ar": ["auto", "one_shot", "two_shot", "scattered", "unfused"]}
 PRODUCTS = ("ag_gemm", "gemm_rs", "gemm_ar")

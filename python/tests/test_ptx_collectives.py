@@ -26,4 +26,12 @@ def test_words_with_flags_are_one_access():
         signature = next(entry[2] for entry in OPERATORS if entry[1] == f"{op}_flagged")
         ptx = ptx_of(ROOT / "ops" / op / f"{op}.py", f"{op}_flagged", signature, "sm_90a")
         assert re.search(r"ld\.volatile\.global\.b64", ptx) and "st.volatile.global.b64" in ptx
-        assert "%globaltimer" in ptx
+        assert "%globaltimer" in ptx and "nanosleep" in ptx
+
+
+def test_waits_pause_and_read_the_time_once_in_many_tries():
+    ptx = ptx_of(ROOT / "ops/parts.py", "open_call", "signal, symm *i64:16", "sm_90a")
+    wait = ptx[ptx.index("ld.acquire.sys.global.b64"):]
+    turn = re.search(r"add\.s32 \s*(%r\d+), %r\d+, 1;\n\s*and\.b32 \s*(%r\d+), \1, 63;\n"
+                     r"\s*setp\.ne\.b32 \s*(%p\d+), \2, 0;[^@]*@\3 bra", wait)
+    assert turn and turn.end() < wait.index("%globaltimer") < wait.index("nanosleep.u32"), wait[:3000]
