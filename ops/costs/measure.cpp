@@ -270,7 +270,7 @@ void Measurement::productsOf() {
   fill(world, operands.a, counts[0]);
   fill(world, operands.b, counts[1]);
   progress.next("long products");
-  constexpr int rounds = 40; // until clocks are as low as they get
+  constexpr int rounds = 300; // half a second, until clocks are as low as they get
   double longest = productTime("matmul", "", Longest, operands, rounds);
   auto [m, n, k] = within(extent, Longest);
   figures.numbers["sustained"] = 2.0 * double(m) * double(n) * double(k) / longest;
