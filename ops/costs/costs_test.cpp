@@ -234,6 +234,29 @@ TEST(Products, OneAfterTheOtherAddUp) {
   EXPECT_EQ(productMicroseconds(machine(), p, "instances"), Never); // not measured
 }
 
+TEST(Products, ScatteredSumsAreGatheredAfterwards) {
+  ProductCase p = product(2048, 5120, 12800, 2, "gemm_ar"), rows = product(2048, 5120, 12800, 2, "gemm_rs");
+  EXPECT_NEAR(productMicroseconds(Calibration::builtIn(), p, "scattered"),
+              productMicroseconds(Calibration::builtIn(), rows, "overlapped") +
+                  collectiveMicroseconds(Calibration::builtIn(), "all_gather", 2, 1024 * 5120 * 2, 2),
+              1e-6);
+}
+
+// As measured on two H200s (bench/results/gpu_collectives.json).
+TEST(BuiltIn, TheQuickestFormsOfAnAllGather) {
+  auto quickest = [](int64_t bytes) {
+    std::string best;
+    double least = Never;
+    for (const char *form : {"flagged", "push", "copies", "direct", "direct_copies"})
+      if (double time = gather(Calibration::builtIn(), form, bytes); time < least)
+        least = time, best = form;
+    return best;
+  };
+  EXPECT_EQ(quickest(64 << 10), "flagged");
+  EXPECT_EQ(quickest(4 << 20), "direct");
+  EXPECT_EQ(quickest(256 << 20), "direct_copies");
+}
+
 TEST(Products, OfOneRankAreJustProducts) {
   ProductCase p = product(256, 4096, 4096, 1);
   EXPECT_NEAR(productMicroseconds(machine(), p, "unfused"),
