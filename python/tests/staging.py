@@ -61,8 +61,8 @@ class Stage:
     def __init__(self, pool: _Pool, arrays):
         self.pool, self.spans = pool, []
         for array in sorted((a for a in arrays if a.device == 0 and a.nbytes > 0),
-                            key=lambda a: a.low):
-            low, high = array.low, array.low + array.nbytes
+                            key=lambda a: a.address):
+            low, high = array.address, array.address + array.nbytes
             if self.spans and low < self.spans[-1].high:
                 last = self.spans[-1]
                 last.high, last.written = max(last.high, high), last.written or array.writable
@@ -73,12 +73,12 @@ class Stage:
 
     def moved(self, array):
         """The argument that stands for `array` on the device."""
-        span = next((s for s in self.spans if s.low <= array.low < s.high), None)
+        span = next((s for s in self.spans if s.low <= array.address < s.high), None)
         if array.device or span is None:
             return array
-        return arguments.ArrayArgument(array.low - span.low + span.copy, array.nbytes, array.offset,
-                                       array.dtype, array.writable, array.symmetric, None,
-                                       self.pool.device)
+        return arguments.ArrayArgument(array.address - span.low + span.copy, array.nbytes, array.shape,
+                                       array.byte_strides, array.dtype, array.writable,
+                                       array.symmetric, None, self.pool.device)
 
     def finish(self) -> None:
         for span in self.spans:

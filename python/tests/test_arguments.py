@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sources of arrays: NumPy scalars and views, DLPack, torch-like tensors, empty arrays."""
 
+import array
+import ctypes
 import gc
 import weakref
 
@@ -12,6 +14,7 @@ from kernel_text import make
 from test_errors import fails
 
 import tilery as ty
+from tilery import ops
 
 COPY = '''@ty.jit
 def kernel(x, out, n, BLOCK: tl.constexpr):
@@ -50,11 +53,63 @@ class TorchLike:
         return tuple(s // self.array.itemsize for s in self.array.strides)
 
 
-@pytest.mark.parametrize("wrap", [np.asarray, OnlyDlpack, TorchLike])
+def as_ctypes(array):
+    return (ctypes.c_float * array.size).from_buffer(array)
+
+
+SOURCES = [np.asarray, OnlyDlpack, TorchLike, memoryview, as_ctypes]
+
+
+@pytest.mark.parametrize("wrap", SOURCES)
 def test_sources(backend, wrap):
     x, out = np.arange(10, dtype=np.float32), np.zeros(10, np.float32)
     make(COPY)[(1,)](wrap(x), wrap(out), 10, BLOCK=16)
     np.testing.assert_array_equal(out, x)
+
+
+@pytest.mark.parametrize("wrap", SOURCES)
+def test_sources_of_operators(compiled, wrap):
+    """`eps` is NumPy's too."""
+    x, weight, y = np.arange(10, dtype=np.float32) - 3, np.full(10, 2, np.float32), np.zeros(10, np.float32)
+    rows = [wrap(array) for array in (x, weight, y)]
+    with pytest.raises(ty.LaunchError, match="rms_norm: 'x' has 1 dimensions, needs 2"):
+        ops.rms_norm(*rows)
+    if wrap is as_ctypes:
+        return
+    ops.rms_norm(wrap(x.reshape(2, 5)), wrap(weight[:5]), wrap(y.reshape(2, 5)), eps=np.float32(0.25))
+    expected = x.reshape(2, 5) / np.sqrt(np.mean(x.reshape(2, 5)**2, axis=1, keepdims=True) + 0.25) * 2
+    np.testing.assert_allclose(y.reshape(2, 5), expected, rtol=1e-5)
+
+
+class Claims:
+    """Its own shape and strides are others than those of its memory."""
+
+    shape, strides = (4, 4), (4,)
+
+    def __init__(self, array):
+        self.__array_interface__ = array.__array_interface__
+
+
+def test_only_the_protocol_says_what_an_array_is(compiled):
+    x, y = np.arange(8, dtype=np.float32).reshape(2, 4), np.zeros((2, 4), np.float32)
+    ops.softmax(Claims(x), y)
+    expected = np.exp(x - x.max(axis=1, keepdims=True))
+    np.testing.assert_allclose(y, expected / expected.sum(axis=1, keepdims=True), rtol=1e-5)
+
+
+def test_buffers(backend):
+    kernel, out = make(COPY), np.zeros(4, np.uint8)
+    kernel[(1,)](bytes([1, 2, 3, 4]), out, 4, BLOCK=4)
+    assert out.tolist() == [1, 2, 3, 4]
+    numbers, copied = array.array("i", [5, 6, 7, 8]), array.array("i", [0] * 4)
+    kernel[(1,)](numbers, copied, 4, BLOCK=4)
+    assert copied == numbers
+    with pytest.raises(ty.LaunchError, match="argument 'x' has element type [|]S1, which kernels do not know"):
+        kernel[(1,)](memoryview(b"abcd").cast("c"), out, 4, BLOCK=4)
+    with pytest.raises(ty.LaunchError, match="argument 'x' has element type 'P' of a buffer, which kernels"):
+        kernel[(1,)](memoryview(bytes(16)).cast("P"), out, 2, BLOCK=4)
+    with pytest.raises(ty.LaunchError, match="read-only|writes"):
+        kernel[(1,)](numbers, bytes(16), 4, BLOCK=4)
 
 
 class MadeOnDemand:

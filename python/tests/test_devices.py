@@ -135,11 +135,16 @@ def test_arrays_of_other_libraries():
             kernel[(1,)](value, y, 1)
             print(pointer() - x.address)
         print(message(lambda: kernel[(1,)](Interface(dict(facts, typestr="<c8")), y, 1)))
+        print(message(lambda: kernel[(1,)](Interface(dict(facts, typestr=">i4")), y, 1)))
+        print(message(lambda: kernel[(1,)](Interface(dict(facts, strides=(4, 4))), y, 1)))
         print(message(lambda: kernel[(1,)](Interface(dict(facts, data=(4096, False))), y, 1)))
         print(message(lambda: kernel[(1,)](Interface(dict(facts, data=(x.address, True))), y, 1)))
     ''').splitlines() == [
         "16", "0",
         "LaunchError: argument 'x' has element type <c8, which kernels do not know",
+        "LaunchError: argument 'x' has the other byte order (>i4)",
+        "LaunchError: argument 'x' says by __cuda_array_interface__ that it has shape [60] and strides "
+        "[4, 4], which have different lengths",
         "LaunchError: argument 'x' says that 0x1000 is a device's memory, but no device that tilery "
         "can use has it; see tilery doctor",
         "LaunchError: argument 'x' of 'kernel' is read-only, but the kernel writes it",

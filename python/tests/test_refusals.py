@@ -70,6 +70,16 @@ def test_of_operators(compiled):
         ops.softmax(*[y] * 40)
     with pytest.raises(ty.ConfigError, match="softmax has no option 'rows'"):
         ops.softmax(y, y.copy(), rows=[1])
+    for value, kind in [([1], "list"), (y, "ndarray"), (np.longdouble(1), "longdouble"), (b"1", "bytes")]:
+        with pytest.raises(ty.ConfigError, match=f"ops.rms_norm: option 'eps' is a {kind}; options are numbers, "
+                           "strings, True and False"):
+            ops.rms_norm(y, y[0], y.copy(), eps=value)
+    with pytest.raises(ty.ConfigError, match="option 'eps' is true, needs a number"):
+        ops.rms_norm(y, y[0], y.copy(), eps=np.True_)
+    with pytest.raises(ty.LaunchError, match="argument 'x' is a type; a kernel takes numbers, arrays"):
+        ops.softmax(np.ndarray, y)
+    with pytest.raises(ty.LaunchError, match="softmax: 'y' is read-only, but the operator writes it"):
+        ops.softmax(y, memoryview(y).toreadonly())
     mixed = np.zeros((2, 8), np.dtype([("value", np.float32), ("more", np.int16)]))["value"]
     with pytest.raises(ty.LaunchError, match=r"argument 'x' has steps of \(48, 6\) bytes, which are "
                        "no multiples of its elements of 4; pass a contiguous copy"):

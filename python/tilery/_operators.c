@@ -46,7 +46,7 @@ static void release(operands *all) {
     Py_XDECREF(all->kept[i]);
 }
 
-/* Integers of a sequence; their number, or -1 with an error when there are too many or others. */
+/* Integers of a tuple; their number, or -1 when there are too many, or with an error when it is none. */
 static int read_extents(PyObject *sequence, int64_t *values) {
   Py_ssize_t count = sequence ? PyTuple_Size(sequence) : -1;
   for (Py_ssize_t i = 0; i < count && i < MAX_RANK; ++i)
@@ -60,7 +60,7 @@ static int read_tensor(PyObject *value, tilery_tensor *record, int64_t (*extents
   if (!tensors_read(value, &facts))
     return 0;
   PyObject *shape = PyObject_GetAttr(value, shape_name);
-  PyObject *strides = PyObject_CallMethodObjArgs(value, stride_name, NULL);
+  PyObject *strides = shape ? PyObject_CallMethodObjArgs(value, stride_name, NULL) : NULL;
   int rank = read_extents(shape, extents[0]);
   int good = rank >= 0 && read_extents(strides, extents[1]) == rank;
   Py_XDECREF(shape);
@@ -111,6 +111,10 @@ static int read_slowly(PyObject *converter, PyObject *value, Py_ssize_t index, o
   record->data = (void *)(uintptr_t)address;
   record->device = device;
   record->rank = (int32_t)PyTuple_Size(shape);
+  if (PyTuple_Size(strides) != record->rank) {
+    PyErr_SetString(PyExc_SystemError, "an array has another number of strides than of extents");
+    return -1;
+  }
   if (record->rank > MAX_RANK) /* the library says what is wrong with it, before it reads extents */
     return 0;
   return read_extents(shape, all->extents[index][0]) < 0 ||

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Tilery authors
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays as kernel arguments: NumPy, DLPack, torch CPU tensors and tilery's symmetric tensors."""
+"""Arrays as arguments: NumPy, buffers, DLPack, torch tensors and tilery's symmetric tensors."""
 
 from __future__ import annotations
 
@@ -8,30 +8,37 @@ from tilery.errors import LaunchError
 
 
 class ArrayArgument:
-    """What a launch must know of an array: where its memory is and what lies in it.
+    """What a call must know of an array: where its memory is and what lies in it.
 
-    `low` and `nbytes` span all elements; the first element is at `low + offset`. `device` is the
-    number of the device, 0 for the host.
+    `nbytes` spans all elements, of which the first is at `address`. `byte_strides` are the steps of `shape`
+    in bytes. `device` is the number of the device, 0 for the host.
     """
 
-    __slots__ = ("low", "nbytes", "offset", "dtype", "writable", "symmetric", "keep", "device")
+    __slots__ = ("address", "nbytes", "shape", "byte_strides", "dtype", "writable", "symmetric", "keep",
+                 "device")
 
-    def __init__(self, low, nbytes, offset, dtype, writable, symmetric, keep, device=0):
-        self.device = device
-        self.low, self.nbytes, self.offset = low, nbytes, offset
+    def __init__(self, address, nbytes, shape, byte_strides, dtype, writable, symmetric, keep, device=0):
+        self.address, self.nbytes = address, nbytes
+        self.shape, self.byte_strides = shape, byte_strides
         self.dtype, self.writable, self.symmetric = dtype, writable, symmetric
         self.keep = keep  # owns the memory
+        self.device = device
 
-    @property
-    def address(self) -> int:
-        return self.low + self.offset
+    def strides(self, name: str) -> tuple[int, ...]:
+        """The steps in elements. LaunchError, which calls the array `name`, when they are no such."""
+        size = self.dtype.itemsize
+        if any(step % size for step in self.byte_strides):
+            raise LaunchError(f"argument '{name}' has steps of {tuple(self.byte_strides)} bytes, which are no "
+                              f"multiples of its elements of {size}; pass a contiguous copy")
+        return tuple(step // size for step in self.byte_strides)
 
 
 def from_value(name: str, value) -> ArrayArgument:
     """`value` as an array argument; a LaunchError that names the argument when it is none.
 
     Accepts C- or otherwise strided NumPy arrays (pass the strides to the kernel, as in Triton),
-    torch tensors, anything with `__dlpack__` or `__cuda_array_interface__`, and tilery.Tensor.
+    torch tensors, anything with `__dlpack__`, `__cuda_array_interface__` or the buffer protocol
+    (memoryview, array.array), and tilery.Tensor.
     """
     import numpy as np
 
@@ -45,6 +52,8 @@ def from_value(name: str, value) -> ArrayArgument:
         return value.argument()
     if isinstance(value, np.ndarray):
         return _from_numpy(name, value)
+    if isinstance(value, type):  # has the attributes of its instances
+        raise _no_array(name, value)
     if hasattr(value, "data_ptr") and hasattr(value, "element_size"):
         from tilery.interop import torch as interop
         return interop.argument(name, value)
@@ -56,30 +65,28 @@ def from_value(name: str, value) -> ArrayArgument:
         return _from_numpy(name, _through_dlpack(name, value))
     if hasattr(value, "__array_interface__"):
         return _from_numpy(name, np.asarray(value))
-    raise LaunchError(
+    return _from_buffer(name, value)
+
+
+def _no_array(name: str, value) -> LaunchError:
+    return LaunchError(
         f"argument '{name}' is a {type(value).__name__}; a kernel takes numbers, arrays (NumPy, "
         "DLPack, torch), tilery tensors, and constants for tl.constexpr parameters")
 
 
-def element_strides(name: str, value, itemsize: int) -> tuple[int, ...]:
-    """The steps of an array that from_value takes, in elements. LaunchError when they are no such."""
-    from tilery import devices
-    from tilery.device_array import DeviceArray
-    from tilery.tensor import Tensor
+def _from_buffer(name: str, value) -> ArrayArgument:
+    import numpy as np
 
-    if hasattr(value, "stride") and not hasattr(value, "strides"):  # torch
-        return tuple(value.stride())
-    steps = getattr(value, "strides", None)
-    if isinstance(value, (Tensor, DeviceArray)):
-        return steps
-    if steps is None:
-        steps = getattr(value, "__cuda_array_interface__", {}).get("strides")
-    if steps is None:
-        return devices.contiguous(tuple(value.shape))
-    if any(step % itemsize for step in steps):  # of NumPy, bytes
-        raise LaunchError(f"argument '{name}' has steps of {tuple(steps)} bytes, which are no multiples of its "
-                          f"elements of {itemsize}; pass a contiguous copy")
-    return tuple(step // itemsize for step in steps)
+    try:
+        view = memoryview(value)
+    except TypeError:
+        raise _no_array(name, value) from None
+    try:
+        array = np.asarray(view)
+    except (ValueError, NotImplementedError):
+        raise LaunchError(f"argument '{name}' has element type '{view.format}' of a buffer, which kernels do "
+                          "not know") from None
+    return _from_numpy(name, array)
 
 
 def _through_dlpack(name: str, value):
@@ -122,4 +129,5 @@ def checked(name, address, shape, byte_strides, element, writable, keep,
                           f"of the element size {size}; pass a copy")
     empty = any(n == 0 for n in shape)
     extent = 0 if empty else size + sum((n - 1) * step for n, step in zip(shape, byte_strides))
-    return ArrayArgument(address, extent, 0, element, writable, False, keep, device)
+    return ArrayArgument(address, extent, tuple(shape), tuple(byte_strides), element, writable, False, keep,
+                         device)

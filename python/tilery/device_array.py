@@ -93,8 +93,9 @@ class DeviceArray:
         return export(self)
 
     def argument(self) -> ArrayArgument:
-        return ArrayArgument(self.address, self.nbytes, 0, self.dtype, True, False, self,
-                             self.device)
+        return ArrayArgument(self.address, self.nbytes, self.shape,
+                             devices.contiguous(self.shape, self.dtype.itemsize), self.dtype, True, False,
+                             self, self.device)
 
     def record(self) -> bytes:
         """The tilery_arg of this array, kept for the next launch."""

@@ -85,13 +85,19 @@ def from_interface(name: str, value) -> ArrayArgument:
     facts = value.__cuda_array_interface__
     address, read_only = facts["data"]
     try:
-        element = dt.from_any(np.dtype(facts["typestr"]))
+        kind = np.dtype(facts["typestr"])
+        element = dt.from_any(kind)
     except Exception:
         raise LaunchError(f"argument '{name}' has element type {facts['typestr']}, which kernels do "
                           "not know") from None
+    if not kind.isnative:
+        raise LaunchError(f"argument '{name}' has the other byte order ({kind.str})")
     shape, strides = tuple(facts["shape"]), facts.get("strides")
     if strides is None:
-        strides = [step * element.itemsize for step in contiguous(shape)]
+        strides = contiguous(shape, element.itemsize)
+    if len(strides) != len(shape):
+        raise LaunchError(f"argument '{name}' says by __cuda_array_interface__ that it has shape {list(shape)} "
+                          f"and strides {list(strides)}, which have different lengths")
     device = device_of(name, address or 0, shape)
     meet_torch()
     return checked(name, address or 0, shape, strides, element, not read_only, value, device)
@@ -106,9 +112,9 @@ def device_of(name: str, address: int, shape) -> int:
     return device
 
 
-def contiguous(shape) -> tuple[int, ...]:
-    """Steps in elements of a contiguous array."""
-    steps, step = [], 1
+def contiguous(shape, itemsize: int = 1) -> tuple[int, ...]:
+    """Steps in elements of a contiguous array, or in bytes with the `itemsize` of its elements."""
+    steps, step = [], itemsize
     for extent in reversed(shape):
         steps.append(step)
         step *= extent
@@ -146,14 +152,14 @@ def from_dlpack(name: str, value) -> ArrayArgument:
                           f"code {tensor.code}, {tensor.bits} bits)")
     element = dt.from_any(known)
     shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
-    steps = [tensor.strides[i] for i in range(tensor.ndim)] if tensor.strides else \
-        contiguous(shape)
+    strides = [tensor.strides[i] * element.itemsize for i in range(tensor.ndim)] if tensor.strides \
+        else contiguous(shape, element.itemsize)
     address = (tensor.data or 0) + tensor.byte_offset
     device_of(name, address, shape)
     meet_torch()
     # The capsule is not marked as taken: with it goes the producer's hold on the memory.
-    return checked(name, address, shape, [step * element.itemsize for step in steps], element, True,
-                   (capsule, value), first + tensor.device_id)
+    return checked(name, address, shape, strides, element, True, (capsule, value),
+                   first + tensor.device_id)
 
 
 def _first_device(name: str) -> int:

@@ -12,8 +12,10 @@ import ctypes
 import functools
 import json
 
+import numpy as np
+
 from tilery import _capi, devices, world as worlds
-from tilery.errors import LaunchError
+from tilery.errors import ConfigError, LaunchError
 
 
 @functools.cache
@@ -80,12 +82,12 @@ def _ask(name: str, tensors, team, options: dict, explains=False):
         raise LaunchError(f"ops.{name} needs team=, because this world has been divided ({names}); "
                           "team=ty.init() means all ranks")
     return _launcher().operate(name.encode(), world.handle if world is not None else 0, tensors,
-                               _encoded(options) if options else b"{}",
+                               _encoded(name, options) if options else b"{}",
                                functools.partial(_facts, name), explains)
 
 
 def _described(name: str) -> dict:
-    return _table().get(name, {"tensors": [], "communicates": False})
+    return _table().get(name, {"tensors": [], "options": {}, "communicates": False})
 
 
 @functools.cache
@@ -96,11 +98,11 @@ def _launcher():
     return launcher
 
 
-def _encoded(options: dict) -> bytes:
+def _encoded(operator: str, options: dict) -> bytes:
     try:
         return _encoded_once(tuple(options), *options.values())
     except TypeError:  # a value without a hash
-        return _capi.encode(options)
+        return _capi.encode({name: _plain(operator, name, value) for name, value in options.items()})
 
 
 @functools.lru_cache(maxsize=1024, typed=True)
@@ -108,19 +110,30 @@ def _encoded_once(names: tuple, *values) -> bytes:
     return _capi.encode(dict(zip(names, values)))
 
 
+def _plain(operator: str, name: str, value):
+    """The value of an option as JSON has it: numbers of NumPy as Python's. ConfigError when it has none."""
+    if name not in _described(operator)["options"]:
+        return None  # the library refuses the name
+    if isinstance(value, (np.bool_, np.integer, np.floating)):
+        value = value.item()
+    if not isinstance(value, (bool, int, float, str, type(None))):
+        raise ConfigError(f"ops.{operator}: option '{name}' is a {type(value).__name__}; options are numbers, "
+                          "strings, True and False")
+    return value
+
+
 def _facts(operator: str, value, index: int) -> tuple:
     """Of an array that _operators.c does not read itself: address, shape, strides in elements, element
     type, whether it is read-only, device, and what must stay alive during the call."""
-    from tilery.arguments import element_strides, from_value
+    from tilery.arguments import from_value
     from tilery.language.dtypes import CODES
 
     names = _described(operator)["tensors"]
     name = names[index].rstrip("?") if index < len(names) else "tensor"
     argument = from_value(name, value)
-    strides = element_strides(name, value, argument.dtype.itemsize)
     if argument.device:
         devices.meet_torch()
-    return (argument.address, tuple(value.shape), tuple(strides), CODES[argument.dtype.name],
+    return (argument.address, argument.shape, argument.strides(name), CODES[argument.dtype.name],
             not argument.writable, argument.device, argument)
 
 

@@ -49,7 +49,7 @@ class Records:
     def make(self, value, at: int) -> tuple[bytes, object]:
         """The record of argument number `at`, and what owns the memory that it names: whoever
         uses the record keeps the owner."""
-        if type(value) is Tensor or type(value) is DeviceArray:
+        if isinstance(value, (Tensor, DeviceArray)):
             return value.record(), value
         array = self._array(value, at)
         if array is None:
@@ -62,8 +62,7 @@ class Records:
         numbers = (constexpr, np.generic, int, float, str, tuple, list, dtypes.dtype)
         if parameter.constexpr or value is None or isinstance(value, numbers):
             return None
-        array = from_value(parameter.name, value)
-        return array
+        return from_value(parameter.name, value)
 
     def _number(self, value, at: int) -> bytes:
         parameter = self.kernel.parameters[at]

@@ -9,7 +9,7 @@ import math
 import sys
 
 from tilery import _capi, devices
-from tilery.arguments import element_strides, from_value
+from tilery.arguments import from_value
 from tilery.errors import LaunchError
 from tilery.tensor import Tensor
 
@@ -100,9 +100,8 @@ def register(array, name: str = "tensor", *, team=None) -> Registered:
     if isinstance(array, Tensor):
         raise LaunchError(f"'{name}' is symmetric already, as '{array.label}'; pass it as it is")
     argument = from_value(name, array)
-    shape = tuple(int(extent) for extent in array.shape)
+    shape, strides = argument.shape, argument.strides(name)
     size = math.prod(shape) * argument.dtype.itemsize
-    strides = element_strides(name, array, argument.dtype.itemsize)
     steps = zip(shape, strides, devices.contiguous(shape))
     if size and any(step != wanted for extent, step, wanted in steps if extent > 1):
         raise LaunchError(f"'{name}' of shape {list(shape)} has strides {list(strides)}; register an array "

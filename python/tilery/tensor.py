@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 import operator
 
+from tilery import devices
 from tilery.arguments import ArrayArgument
 from tilery.errors import LaunchError
 
@@ -60,11 +61,7 @@ class Tensor:
     @property
     def strides(self) -> tuple[int, ...]:
         """Steps in elements, as kernels take them."""
-        steps, step = [], 1
-        for extent in reversed(self.shape):
-            steps.append(step)
-            step *= extent
-        return tuple(reversed(steps))
+        return devices.contiguous(self.shape)
 
     def stride(self, dim: int) -> int:
         return self.strides[dim]
@@ -77,7 +74,7 @@ class Tensor:
     def _copied(self):
         import numpy as np
 
-        from tilery import _capi, devices
+        from tilery import _capi
 
         devices.synchronize()
         host = np.empty(self.shape, self.dtype.numpy)
@@ -92,7 +89,7 @@ class Tensor:
         if not self._on_device:
             self.numpy()[...] = source
             return self
-        from tilery import _capi, devices
+        from tilery import _capi
 
         host = np.ascontiguousarray(np.broadcast_to(np.asarray(source), self.shape),
                                     dtype=self.dtype.numpy)
@@ -146,7 +143,6 @@ class Tensor:
     def __dlpack_device__(self):
         if not self._on_device:
             return (1, 0)
-        from tilery import devices
         return (2, self.world.device - devices.number("cuda"))
 
     def at(self, rank: int) -> "Tensor":
@@ -189,8 +185,9 @@ class Tensor:
     def argument(self) -> ArrayArgument:
         self._check_alive()
         if self._argument is None:
-            self._argument = ArrayArgument(self.address, self.nbytes, 0, self.dtype, True,
-                                           self.rank == self.world.rank, self,
+            self._argument = ArrayArgument(self.address, self.nbytes, self.shape,
+                                           devices.contiguous(self.shape, self.dtype.itemsize), self.dtype,
+                                           True, self.rank == self.world.rank, self,
                                            getattr(self.world, "device", 0))
         return self._argument
 

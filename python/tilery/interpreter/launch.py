@@ -55,20 +55,20 @@ class Launch:
             return _scalar(name, value)
         place, element = self._place(name, value)
         self.known.append(place)
-        return values.tensor(np.int64(place.base + value.offset), dt.pointer_type(element), place)
+        return values.tensor(np.int64(place.base), dt.pointer_type(element), place)
 
     def _place(self, name: str, array) -> tuple[Place, dt.dtype]:
         element = array.dtype
-        thing = self.world.find_own(f"argument '{name}'", array.low, array.nbytes)
+        thing = self.world.find_own(f"argument '{name}'", array.address, array.nbytes)
         if thing is None:
             if array.symmetric:
                 raise LaunchError(f"argument '{name}' is not in this world's symmetric heap")
-            return Place(name, array.low, array.nbytes, writable=array.writable,
+            return Place(name, array.address, array.nbytes, writable=array.writable,
                          rank=self.world.own_seat), element
         base = thing.bases[self.world.own_seat]
-        place = Place(name, array.low, array.nbytes, rank=self.world.own_seat, symmetric=thing,
+        place = Place(name, array.address, array.nbytes, rank=self.world.own_seat, symmetric=thing,
                       signal=element == dt.signal)
-        place.shift = array.low - base
+        place.shift = array.address - base
         return place, element
 
     def run(self, body_of) -> None:
