@@ -244,6 +244,24 @@ def test_what_is_no_array_of_its_own(host):
         assert text in str(raised.value)
 
 
+def test_a_rank_that_does_something_else(compiled):
+    def body():
+        with pytest.raises(ty.LaunchError, match="rank 0: barrier\n  rank 1: registration, which first ends dropped"):
+            ty.register(ints(8), "x") if ty.rank() else ty.barrier()
+    ty.spawn(body, ranks=2)
+
+
+def test_names_of_any_length(compiled):
+    """Ranks tell each other the first 63 bytes."""
+    def body():
+        for before in ["", "x"]:
+            name = before + "\N{GREEK SMALL LETTER LAMDA}" * 100
+            ty.register(ints(8), name).free()
+            with pytest.raises(ty.LaunchError, match=f"as '{name[:30]}"):
+                ty.register(ints(8 + ty.rank()), name)
+    ty.spawn(body, ranks=2)
+
+
 def test_a_rank_outside_of_the_team(host):
     def body():
         first = ty.team([0], "first")

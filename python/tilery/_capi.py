@@ -155,7 +155,8 @@ def launcher():
 
 def message() -> str:
     """The text of the last failure on this thread."""
-    return (library().tilery_error_message() or b"").decode()
+    # Names that ranks tell each other are cut, perhaps within a character.
+    return (library().tilery_error_message() or b"").decode(errors="replace")
 
 
 def raise_interruption() -> None:

@@ -44,6 +44,7 @@ static std::string describe(const CollectiveHeader &header) {
                        header.type[0] ? ", " : "", header.type);
   case CollectiveKind::Unregister:
     return fmt::format("end of registration {} of '{}'", header.values[0], header.label);
+  case CollectiveKind::Collect: return "registration, which first ends dropped ones";
   }
   return "?";
 }

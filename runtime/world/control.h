@@ -60,7 +60,8 @@ enum class CollectiveKind : uint32_t {
   Split,
   Place,
   Register,
-  Unregister
+  Unregister,
+  Collect
 };
 
 struct CollectiveHeader {

@@ -55,9 +55,9 @@ RegisteredObject *RegisteredObjects::overlapping(const void *pointer, size_t byt
 }
 
 RegisteredObject *RegisteredObjects::startingAt(const void *pointer, int team) {
-  return first([&](const RegisteredObject &object) {
-    return object.team == team && object.begin == pointer;
-  });
+  std::shared_lock lock(mutex);
+  auto found = objects.find({team, static_cast<char *>(const_cast<void *>(pointer))});
+  return found == objects.end() ? nullptr : &found->second;
 }
 
 RegisteredObject *RegisteredObjects::ofSerial(uint64_t serial, int team) {

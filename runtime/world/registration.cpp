@@ -195,10 +195,13 @@ bool RegisteredObjects::end(World &world, const void *pointer) {
 }
 
 bool RegisteredObjects::drop(const World &world, const void *pointer) {
-  RegisteredObject *object = startingAt(pointer, world.number);
-  if (object)
-    object->dropped = true;
-  return object;
+  // Finalizers of a language may run on any thread, while the rank's own ends the object.
+  std::unique_lock lock(mutex);
+  auto found = objects.find({world.number, static_cast<char *>(const_cast<void *>(pointer))});
+  if (found == objects.end())
+    return false;
+  found->second.dropped = true;
+  return true;
 }
 
 std::vector<void *> RegisteredObjects::collect(World &world) {
@@ -215,8 +218,10 @@ std::vector<void *> RegisteredObjects::collect(World &world) {
       mine.serials[mine.count++] = serial;
   if (mine.count > 0)
     world.awaitLaunches(); // nobody's grid uses it once all ranks are here
+  world.collective(headerOf(CollectiveKind::Collect, "", 0), &mine, sizeof mine);
   std::vector<List> all(size_t(world.size()));
-  world.allGather(&mine, all.data(), sizeof mine);
+  for (size_t rank = 0; rank < all.size(); ++rank)
+    std::memcpy(&all[rank], world.meeting.mailbox(int(rank), world.hostEpoch).payload, sizeof mine);
   std::vector<void *> ended;
   for (size_t i = 0; i < mine.count; ++i) {
     uint64_t serial = mine.serials[i];
