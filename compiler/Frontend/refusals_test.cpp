@@ -107,6 +107,8 @@ const Refusal memory[] = {
      "needs a shape, strides and a block of one length"},
     {"b = tl.make_block_ptr(x, (8, 8), (8, 1), (0,), (8, 8), (1, 0))",
      "tl.make_block_ptr needs as many offsets as dimensions"},
+    {"b = tl.make_tensor_descriptor(x, [], [], [])",
+     "tl.make_tensor_descriptor needs at least one dimension"},
     {"y = tl.advance(x, (1,))", "tl.advance needs a block pointer, not"},
     {"d = tl.make_tensor_descriptor(x, [8, 8], [8, 1], [8, 8])\ny = d.load([0])",
      "this descriptor needs 2 offsets, not 1"},

@@ -91,6 +91,8 @@ static std::shared_ptr<BlockPointer> makeBlock(Generator &gen, const Value &base
   result->shape = scalars(gen, shape, "the shape");
   result->strides = scalars(gen, strides, "the strides");
   result->block = gen.shapeArgument(block, "the block's extents");
+  if (result->shape.empty())
+    gen.fail(what + " needs at least one dimension");
   if (result->shape.size() != result->strides.size() ||
       result->shape.size() != result->block.size())
     gen.fail(what + " needs a shape, strides and a block of one length");

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
 
 import numpy as np
@@ -104,10 +105,8 @@ class block_pointer:
     """A window of `block_shape` into a tensor of `shape`, at `offsets`."""
 
     def __init__(self, base, shape, strides, offsets, block_shape, order):
-        self.base, self.block_shape = base, extents(block_shape)
-        self.shape, self.strides, self.offsets = (
-            [int(plain(v)) for v in values] for values in (shape, strides, offsets))
-        self.order = order
+        self.base, self.block_shape = base, block_shape
+        self.shape, self.strides, self.offsets, self.order = shape, strides, offsets, order
         self.dtype = base.dtype
 
     @property
@@ -143,15 +142,53 @@ def _dimensions(boundary_check) -> set[int]:
     return {int(plain(d)) for d in boundary_check or ()}
 
 
+def _integers(values, what: str) -> list[int]:
+    values = plain(values)
+    if not isinstance(values, (tuple, list)):
+        raise CompileError(f"{what} must be a tuple or list, not {_kind(values)}")
+    return [_integer(plain(value), what) for value in values]
+
+
+def _integer(value, what: str) -> int:
+    try:
+        return operator.index(value)  # of a tile it says itself why not
+    except TypeError:
+        raise CompileError(f"{what} must be an integer, not {_kind(value)}") from None
+
+
+def _kind(value) -> str:
+    return str(value.dtype) if isinstance(value, tensor) else type(value).__name__
+
+
+def _window(base, shape, strides, block_shape, what: str):
+    """Shape, strides and block of a tensor in memory as integers."""
+    _pointer(base, what)
+    if base.shape:
+        raise CompileError(f"{what} takes one pointer, not a tile of them")
+    shape, strides = _integers(shape, "the shape"), _integers(strides, "the strides")
+    block_shape = extents(block_shape)
+    if not shape:
+        raise CompileError(f"{what} needs at least one dimension")
+    if not len(shape) == len(strides) == len(block_shape):
+        raise CompileError(f"{what} needs a shape, strides and a block of one length")
+    return shape, strides, block_shape
+
+
 def make_block_ptr(base, shape, strides, offsets, block_shape, order):
     """A block pointer into the tensor of `shape` and `strides` (elements) at `base`."""
-    _pointer(base, "tl.make_block_ptr")
+    shape, strides, block_shape = _window(base, shape, strides, block_shape, "tl.make_block_ptr")
+    offsets = _integers(offsets, "the offsets")
+    if len(offsets) != len(shape):
+        raise CompileError("tl.make_block_ptr needs as many offsets as dimensions")
     return block_pointer(base, shape, strides, offsets, block_shape, order)
 
 
 def advance(base, offsets):
     """`base` moved by `offsets` elements in each dimension."""
-    moved = [at + int(plain(by)) for at, by in zip(base.offsets, offsets)]
+    steps = _integers(offsets, "the offsets")
+    if len(steps) != len(base.offsets):
+        raise CompileError(f"tl.advance needs {len(base.offsets)} offsets, not {len(steps)}")
+    moved = [at + by for at, by in zip(base.offsets, steps)]
     return block_pointer(base.base, base.shape, base.strides, moved, base.block_shape, base.order)
 
 
@@ -162,27 +199,31 @@ class tensor_descriptor:
     """A tensor in memory, accessed by blocks; outside of it loads give 0, stores nothing."""
 
     def __init__(self, base, shape, strides, block_shape, padding):
-        self.base, self.shape, self.strides = base, list(shape), list(strides)
-        self.block_shape, self.padding = extents(block_shape), padding
+        self.base, self.block_shape, self.padding = base, block_shape, padding
+        self.shape, self.strides = ([tensor(np.int64(n), dt.int64) for n in part] for part in (shape, strides))
         self.dtype = base.dtype.element_ty
-        if plain(self.strides[-1]) != 1:
-            raise CompileError(
-                f"a tensor descriptor needs a last stride of 1, got {int(plain(strides[-1]))}")
+        if strides[-1] != 1:
+            raise CompileError(f"a tensor descriptor needs a last stride of 1, got {strides[-1]}")
+        if padding not in ("zero", "nan"):
+            raise CompileError(f'padding_option is "zero" or "nan", not "{padding}"')
         self._check_alignment()
 
     def _check_alignment(self):
         """What bulk copies need, whether the kernel gets any or not."""
         size = self.dtype.numpy.itemsize
         places = [("base", int(self.base.data))]
-        places += [(f"stride {i}", int(plain(stride)) * size)
-                   for i, stride in enumerate(self.strides[:-1])]
+        places += [(f"stride {i}", int(stride) * size) for i, stride in enumerate(self.strides[:-1])]
         for what, nbytes in places:
             if nbytes % 16:
                 raise LaunchError(f"a tensor descriptor needs a base and strides that are multiples of "
                                   f"16 bytes, got {what} at {nbytes} bytes")
 
     def _block(self, offsets):
-        return block_pointer(self.base, self.shape, self.strides, offsets, self.block_shape, None)
+        offsets = _integers(offsets, "the offsets")
+        if len(offsets) != len(self.shape):
+            raise CompileError(f"this descriptor needs {len(self.shape)} offsets, not {len(offsets)}")
+        shape, strides = ([int(n) for n in part] for part in (self.shape, self.strides))
+        return block_pointer(self.base, shape, strides, offsets, self.block_shape, None)
 
     def load(self, offsets):
         return self._block(offsets).load(range(len(self.block_shape)), self.padding)
@@ -192,7 +233,7 @@ class tensor_descriptor:
 
 
 def make_tensor_descriptor(base, shape, strides, block_shape, padding_option="zero"):
-    _pointer(base, "tl.make_tensor_descriptor")
+    shape, strides, block_shape = _window(base, shape, strides, block_shape, "tl.make_tensor_descriptor")
     return tensor_descriptor(base, shape, strides, block_shape, plain(padding_option))
 
 
