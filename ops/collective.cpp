@@ -98,10 +98,10 @@ Agreed agreeOn(Call &call, const FormChoice &choice, const std::vector<size_t> &
                    .buffers = buffersOf(call, choice.form, tensors)};
   std::vector<int64_t> least =
       call.agree({{"the number of elements", total},
-                  {"the element type", dtype},
+                  agreedType("the element type", dtype),
                   {"option 'instances'", agreed.instances},
                   {"option 'chunks'", agreed.chunks},
-                  {"option 'form'", textNumber(choice.form + choice.otherwise)},
+                  agreedText("option 'form'", choice.form + choice.otherwise),
                   {"option 'root'", root}},
                  {agreed.resident}, &agreed.buffers);
   agreed.resident = least[0];

@@ -71,6 +71,14 @@ int64_t textNumber(const std::string &text) {
   return int64_t(std::hash<std::string>{}(text) >> 32);
 }
 
+AgreedValue agreedType(const char *name, int32_t dtype) {
+  return {name, dtype, [](int64_t type) { return std::string(dtypeName(int32_t(type))); }};
+}
+
+AgreedValue agreedText(const char *name, const std::string &text) {
+  return {name, textNumber(text), nullptr};
+}
+
 namespace {
 /// What a rank brings into an agreement.
 struct Brought {
@@ -78,6 +86,14 @@ struct Brought {
   std::array<tilery_place, PeerBuffers::Most> places = {};
 };
 } // namespace
+
+static std::string differenceOf(const AgreedValue &value, int64_t first, int64_t other, size_t rank) {
+  std::string name = value.name, where = "rank " + std::to_string(rank);
+  if (!value.shown)
+    return name + " differs between rank 0 and " + where + "; pass the same on all ranks";
+  return name + " differs between ranks: " + value.shown(first) + " on rank 0, " + value.shown(other) + " on " +
+         where;
+}
 
 std::vector<int64_t> Call::agree(const AgreedValues &values, std::vector<int64_t> own,
                                  PeerBuffers *buffers) {
@@ -87,7 +103,7 @@ std::vector<int64_t> Call::agree(const AgreedValues &values, std::vector<int64_t
   std::array<int64_t, 24> &mine = brought.values;
   mine[0] = textNumber(op);
   for (size_t i = 0; i < values.size(); ++i)
-    mine[i + 1] = values[i].second;
+    mine[i + 1] = values[i].value;
   size_t ownAt = mine.size() - own.size(); // from the end, where other operators have none
   std::copy(own.begin(), own.end(), mine.begin() + ptrdiff_t(ownAt));
   std::vector<std::array<int64_t, 24>> all;
@@ -101,9 +117,7 @@ std::vector<int64_t> Call::agree(const AgreedValues &values, std::vector<int64_t
       fail("rank " + std::to_string(rank) + " calls another operator at this point");
     for (size_t i = 0; i < values.size(); ++i)
       if (all[rank][i + 1] != all[0][i + 1])
-        fail(std::string(values[i].first) +
-             " differs between ranks: " + std::to_string(all[0][i + 1]) + " on rank 0, " +
-             std::to_string(all[rank][i + 1]) + " on rank " + std::to_string(rank));
+        fail(differenceOf(values[i], all[0][i + 1], all[rank][i + 1], rank));
     for (size_t i = 0; i < own.size(); ++i)
       own[i] = std::min(own[i], all[rank][ownAt + i]);
   }

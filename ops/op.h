@@ -16,8 +16,16 @@
 
 namespace tilery::ops {
 
-/// What all ranks must have alike: the names that errors use, and the values.
-using AgreedValues = std::vector<std::pair<const char *, int64_t>>;
+/// What all ranks must have alike: the name that errors use, the value, and how they show it (null: only
+/// that it differs).
+struct AgreedValue {
+  const char *name;
+  int64_t value;
+  std::string (*shown)(int64_t) = [](int64_t number) { return std::to_string(number); };
+};
+using AgreedValues = std::vector<AgreedValue>;
+AgreedValue agreedType(const char *name, int32_t dtype);
+AgreedValue agreedText(const char *name, const std::string &text);
 /// The number by which ranks compare texts.
 int64_t textNumber(const std::string &text);
 

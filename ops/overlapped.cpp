@@ -19,8 +19,8 @@ AgreedValues partialSums(Call &call, int64_t m, int64_t n, int32_t operand, tile
   MatmulChoice choice = matmulChoice(call);
   return {{"M", m},
           {"N", n},
-          {"the element type", operand},
-          {"the type of partial sums", partial},
+          agreedType("the element type", operand),
+          agreedType("the type of partial sums", partial),
           {"option 'block_m'", choice.blockM},
           {"option 'block_n'", choice.blockN},
           {"option 'columns'", choice.columns}};
@@ -107,8 +107,8 @@ AgreedProduct agreeOnProduct(Call &call, AgreedValues values, const Matrix &a, c
   tilery_device_properties device = call.device();
   MatmulProblem problem = matmulProblem(a, b, 1, device);
   problem.streams &= a.columns > 0;
-  values.emplace_back("option 'form'", textNumber(call.options.text("form")));
-  values.emplace_back("option 'instances'", call.options.natural("instances", 0));
+  values.push_back(agreedText("option 'form'", call.options.text("form")));
+  values.push_back({"option 'instances'", call.options.natural("instances", 0)});
   std::vector<int64_t> least =
       call.agree(values, {problem.streams, -problem.columnUnit, -problem.n, -problem.k,
                           int64_t(device.shared_bytes), device.processors, call.residentShare()});

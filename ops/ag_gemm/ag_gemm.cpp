@@ -109,7 +109,7 @@ int64_t AgGemm::chooseComm(const Overlapped &o) const {
 AgreedValues AgGemm::values() const {
   return {{"M", m},
           {"K", k},
-          {"the element type", dtype},
+          agreedType("the element type", dtype),
           {"option 'chunks'", call.options.natural("chunks", 0)},
           {"option 'comm'", call.options.natural("comm", 0)}};
 }
