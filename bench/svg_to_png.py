@@ -37,7 +37,10 @@ def main() -> None:
     file, name = font()
     drawn = resvg_py.svg_to_bytes(svg_path=source, zoom=2, font_files=[file], skip_system_fonts=True,
                                   font_family=name, sans_serif_family=name)
-    Path(target).write_bytes(bytes(drawn))
+    try:
+        Path(target).write_bytes(bytes(drawn))
+    except OSError as error:
+        sys.exit(f"svg_to_png: cannot write '{target}': {error.strerror}")
 
 
 if __name__ == "__main__":

@@ -95,7 +95,9 @@ def test_results_that_cannot_be_drawn(tilery, tmp_path):  # noqa: F811
     def refused(path, output="plot.svg"):
         return tilery("bench", "plot", str(path), "-o", str(tmp_path / output), status=1)
 
-    assert "none.json' cannot be read as JSON" in refused(tmp_path / "none.json")
+    assert "none.json' cannot be opened" in refused(tmp_path / "none.json")
+    (tmp_path / "half.json").write_text("{")
+    assert "half.json' cannot be read as JSON" in refused(tmp_path / "half.json")
     assert "has no times of operators beside peers\nhint: bench/gpu_overlap.py" in refused(
         written(tmp_path / "r.json"))
     assert "has no times of operators" in refused(written(tmp_path / "r.json", {"op": "matmul", "ours": 3}))
@@ -171,6 +173,18 @@ def test_a_png_without_the_package_or_a_font(tilery, tmp_path):  # noqa: F811
     assert "no font for the labels is installed; looked for DejaVuSans.ttf" in refused("")
     assert "a plot is an .svg or a .png file, not" in refused("", "plot.jpg")
     assert list(tmp_path.glob("plot*")) == []
+    (tmp_path / "plot.png").write_text("an earlier one")
+    refused("")
+    assert (tmp_path / "plot.png").read_text() == "an earlier one"
+
+
+def test_a_png_that_cannot_be_written(tilery, tmp_path):  # noqa: F811
+    pytest.importorskip("resvg_py")
+    (tmp_path / "plot.png").mkdir()
+    error = tilery("bench", "plot", written(tmp_path / "r.json", TIMES), "-o", str(tmp_path / "plot.png"),
+                   "--python", sys.executable, status=1)
+    assert "plot.png': Is a directory" in error and "Traceback" not in error
+    assert (tmp_path / "plot.png").is_dir()
 
 
 # Runs the program that it is given where no folder has fonts.

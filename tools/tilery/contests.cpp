@@ -13,8 +13,10 @@ using Json = nlohmann::json;
 
 Json readResults(const std::string &path) {
   std::ifstream file(path);
+  if (!file.is_open())
+    throw std::runtime_error(fmt::format("'{}' cannot be opened", path));
   Json read = Json::parse(file, nullptr, false);
-  if (!file.is_open() || read.is_discarded())
+  if (read.is_discarded())
     throw std::runtime_error(fmt::format("'{}' cannot be read as JSON", path));
   bool good = read.is_object() && read.contains("results") && read["results"].is_array() &&
               !read["results"].empty();
