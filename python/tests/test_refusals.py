@@ -128,6 +128,15 @@ def test_of_the_interpreter_in_a_compiled_world(compiled):
         ty.spawn(body, ranks=2)
 
 
+def test_of_names_that_are_no_strings(backend):
+    calls = [lambda name: ty.zeros(4, ty.int32, name), lambda name: ty.signals(4, name),
+             lambda name: ty.team([0], name), lambda name: ty.split(0, name=name),
+             lambda name: ty.register(np.zeros(4), name)]
+    for call in calls:
+        with pytest.raises(ty.ConfigError, match="a name is a string, not 7"):
+            ty.spawn(lambda: call(7), ranks=1)
+
+
 def test_of_sizes_beyond_64_bits(backend):
     with pytest.raises(ty.LaunchError, match=r"would have \d+ bytes; at most \d+ can be addressed"):
         ty.spawn(lambda: ty.zeros((2**40, 2**40), ty.float32), ranks=1)

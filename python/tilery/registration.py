@@ -94,8 +94,9 @@ def register(array, name: str = "tensor", *, team=None) -> Registered:
     Example: `x = ty.register(torch.empty(1 << 20, device="cuda"), "x")`, then `kernel[grid](x)` where the
     kernel calls `dl.symm_at(x, peer)`; `x.free()` when all are done.
     """
-    from tilery.world import current_team
+    from tilery.world import checked_name, current_team
 
+    checked_name(name)
     world = current_team(team)
     if isinstance(array, Tensor):
         raise LaunchError(f"'{name}' is symmetric already, as '{array.label}'; pass it as it is")

@@ -22,6 +22,7 @@ def team(ranks, name: str = "team", *, of=None):
 
     Example: `tp = ty.team([0, 2], "tp"); x = ty.zeros(8, ty.float32, team=tp)`.
     """
+    worlds.checked_name(name)
     try:
         listed = [operator.index(rank) for rank in ranks]
     except TypeError:
@@ -46,4 +47,4 @@ def split(color: int | None, key: int = 0, name: str = "team", *, of=None):
     if (color is not None and numbers[0] < 0) or any(n not in _INT32 for n in numbers):
         raise ConfigError(f"ty.split takes a color from 0 and a key of 32 bits, got color {color!r} "
                           f"and key {key!r}")
-    return worlds.current_team(of).split(*numbers, name)
+    return worlds.current_team(of).split(*numbers, worlds.checked_name(name))

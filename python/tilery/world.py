@@ -449,6 +449,13 @@ def finalize() -> None:
         world.finalize()
 
 
+def checked_name(name) -> str:
+    """What errors call an object. ConfigError when it is no string."""
+    if not isinstance(name, str):
+        raise ConfigError(f"a name is a string, not {name!r}")
+    return name
+
+
 def _allocate(shape, dtype, label: str, team) -> Tensor:
     from tilery.language import dtypes
 
@@ -472,6 +479,7 @@ def zeros(shape, dtype, name: str = "tensor", *, team=None, device: str | None =
     "cuda:1", an ordinary array in that device's memory, which concerns no other rank. Errors:
     LaunchError that lists the ranks' differing shapes.
     """
+    checked_name(name)
     if device is not None and team is None and device != "cpu":
         from tilery.device_array import allocate
         return allocate(shape, dtype, device, name)
@@ -487,4 +495,4 @@ def signals(count: int, name: str = "signals", *, team=None) -> Tensor:
     """Collective: `count` 64-bit signals, all 0. Two teams never share one."""
     from tilery.language import dtypes
 
-    return _allocate((count,), dtypes.signal, name, team)
+    return _allocate((count,), dtypes.signal, checked_name(name), team)
