@@ -123,8 +123,8 @@ tilery_status tilery_world_barrier(tilery_world *world, double timeout_s) {
 }
 
 tilery_status tilery_world_all_gather_bytes(tilery_world *world, const void *sent, void *received,
-                                            size_t bytes) {
-  return guarded([&] { use(world)->allGather(sent, received, bytes); });
+                                            size_t bytes, const char *purpose) {
+  return guarded([&] { use(world)->allGather(sent, received, bytes, purpose ? purpose : ""); });
 }
 
 tilery_status tilery_place_of(tilery_world *world, const void *pointer, size_t bytes,

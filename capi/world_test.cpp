@@ -103,7 +103,7 @@ void exchange(tilery_group *group, int32_t rank) {
   ASSERT_EQ(tilery_group_rank(group, rank, &world), TILERY_OK);
   int32_t size = tilery_world_size(world);
   std::vector<int32_t> all(static_cast<size_t>(size));
-  ASSERT_EQ(tilery_world_all_gather_bytes(world, &rank, all.data(), sizeof(rank)), TILERY_OK);
+  ASSERT_EQ(tilery_world_all_gather_bytes(world, &rank, all.data(), sizeof(rank), nullptr), TILERY_OK);
   for (int32_t peer = 0; peer < size; ++peer)
     EXPECT_EQ(all[static_cast<size_t>(peer)], peer);
   void *signal = nullptr;

@@ -101,23 +101,20 @@ std::vector<int64_t> Call::agree(const AgreedValues &values, std::vector<int64_t
   if (buffers)
     brought.places = buffers->places(world());
   std::array<int64_t, 24> &mine = brought.values;
-  mine[0] = textNumber(op);
   for (size_t i = 0; i < values.size(); ++i)
-    mine[i + 1] = values[i].value;
+    mine[i] = values[i].value;
   size_t ownAt = mine.size() - own.size(); // from the end, where other operators have none
   std::copy(own.begin(), own.end(), mine.begin() + ptrdiff_t(ownAt));
   std::vector<std::array<int64_t, 24>> all;
   std::vector<tilery_place> places;
-  for (const Brought &each : world().allGather(brought)) {
+  for (const Brought &each : world().allGather(brought, ("operator '" + op + "'").c_str())) {
     all.push_back(each.values);
     places.insert(places.end(), each.places.begin(), each.places.begin() + (buffers ? buffers->count() : 0));
   }
   for (size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank][0] != mine[0])
-      fail("rank " + std::to_string(rank) + " calls another operator at this point");
     for (size_t i = 0; i < values.size(); ++i)
-      if (all[rank][i + 1] != all[0][i + 1])
-        fail(differenceOf(values[i], all[0][i + 1], all[rank][i + 1], rank));
+      if (all[rank][i] != all[0][i])
+        fail(differenceOf(values[i], all[0][i], all[rank][i], rank));
     for (size_t i = 0; i < own.size(); ++i)
       own[i] = std::min(own[i], all[rank][ownAt + i]);
   }

@@ -122,9 +122,10 @@ TILERY_API void tilery_set_interrupt_check(int (*check)(void));
 /* Host barrier over all ranks, on a device after their launches so far. timeout_s < 0: the world's timeout; 0: none. */
 TILERY_API tilery_status tilery_world_barrier(tilery_world *world, double timeout_s);
 /* Collective: every rank gets all ranks' `bytes` bytes, in rank order, in `received`
- * (size * bytes). The host side uses it to agree on shapes, options and winners. */
+ * (size * bytes). The host side uses it to agree on shapes, options and winners. `purpose` is what errors
+ * call it when other ranks do something else; it may be null. */
 TILERY_API tilery_status tilery_world_all_gather_bytes(tilery_world *world, const void *sent,
-                                                       void *received, size_t bytes);
+                                                       void *received, size_t bytes, const char *purpose);
 /* JSON: {"rank","size","mesh","kind":"single|in-process|process","heap":{"bytes","used"},
  * "timeout_s","trace","team":label or null,"ranks":[numbers in the whole world],
  * "device":number of the heaps' device,"shared_heap":bool} */

@@ -152,11 +152,11 @@ public:
     check(tilery_symmetric_free(handle_, object.data()));
   }
 
-  /// Collective: every rank's `value`, in rank order.
-  template <typename T> std::vector<T> allGather(const T &value) {
+  /// Collective: every rank's `value`, in rank order. `purpose` is what errors call it.
+  template <typename T> std::vector<T> allGather(const T &value, const char *purpose = nullptr) {
     static_assert(std::is_trivially_copyable_v<T>);
     std::vector<T> all(size());
-    check(tilery_world_all_gather_bytes(handle_, &value, all.data(), sizeof(T)));
+    check(tilery_world_all_gather_bytes(handle_, &value, all.data(), sizeof(T), purpose));
     return all;
   }
   /// What this rank tells the others of a buffer that they are to use where it is.

@@ -32,7 +32,8 @@ def places_of(*buffers, team=world):
     ranks = ty.num_ranks(team=team)
     everyones = (Place * (ranks * len(buffers)))()
     _capi.check(api.tilery_world_all_gather_bytes(team.handle, ctypes.cast(own, ctypes.c_char_p),
-                                                  ctypes.cast(everyones, ctypes.c_char_p), ctypes.sizeof(own)))
+                                                  ctypes.cast(everyones, ctypes.c_char_p), ctypes.sizeof(own),
+                                                  None))
     return everyones
 
 def opened(*buffers, team=world):

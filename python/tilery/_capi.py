@@ -52,7 +52,7 @@ _FUNCTIONS = {
     "world_destroy": (None, [c_void_p]),
     "set_interrupt_check": (None, [c_void_p]),
     "world_barrier": (_STATUS, [c_void_p, c_double]),
-    "world_all_gather_bytes": (_STATUS, [c_void_p, c_char_p, c_char_p, c_size_t]),
+    "world_all_gather_bytes": (_STATUS, [c_void_p, c_char_p, c_char_p, c_size_t, c_char_p]),
     "team_create": (_STATUS, [c_void_p, POINTER(c_int32), c_int32, c_char_p, POINTER(c_void_p)]),
     "world_split": (_STATUS, [c_void_p, c_int32, c_int32, c_char_p, POINTER(c_void_p)]),
     "world_describe": (c_char_p, [c_void_p]),

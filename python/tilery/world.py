@@ -90,7 +90,7 @@ class NativeWorld:
 
     def _gather_equal(self, data: bytes) -> list[bytes]:
         received = ctypes.create_string_buffer(len(data) * self.size)
-        _capi.call("world_all_gather_bytes", self.handle, data, received, len(data))
+        _capi.call("world_all_gather_bytes", self.handle, data, received, len(data), None)
         return [received.raw[r * len(data):(r + 1) * len(data)] for r in range(self.size)]
 
     def allocate(self, nbytes: int, label: str, type_text: str = "") -> int:

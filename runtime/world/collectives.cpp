@@ -24,7 +24,8 @@ static CollectiveHeader makeHeader(CollectiveKind kind, std::string_view label =
 static std::string describe(const CollectiveHeader &header) {
   switch (header.kind) {
   case CollectiveKind::Barrier: return "barrier";
-  case CollectiveKind::AllGather: return fmt::format("all-gather of {} bytes", header.values[0]);
+  case CollectiveKind::AllGather:
+    return header.label[0] ? header.label : fmt::format("all-gather of {} bytes", header.values[0]);
   case CollectiveKind::Allocate:
     return fmt::format("allocation of {} bytes for '{}'{}{}", header.values[0], header.label,
                        header.type[0] ? ", " : "", header.type);
@@ -113,11 +114,11 @@ void World::barrier(double timeout) {
   collective(makeHeader(CollectiveKind::Barrier), nullptr, 0, timeout);
 }
 
-void World::allGather(const void *sent, void *received, size_t bytes) {
+void World::allGather(const void *sent, void *received, size_t bytes, std::string_view purpose) {
   size_t done = 0;
   do {
     size_t part = std::min(bytes - done, Mailbox::PayloadBytes);
-    collective(makeHeader(CollectiveKind::AllGather, "", bytes, done),
+    collective(makeHeader(CollectiveKind::AllGather, purpose, bytes, done),
                static_cast<const char *>(sent) + done, part);
     for (int rank = 0; rank < size(); ++rank)
       if (part)

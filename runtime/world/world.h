@@ -60,7 +60,7 @@ public:
 
   // Collectives: every rank makes the same calls in the same order. timeout < 0: the world's.
   void barrier(double timeout = -1);
-  void allGather(const void *sent, void *received, size_t bytes);
+  void allGather(const void *sent, void *received, size_t bytes, std::string_view purpose = "");
   /// `type` describes the elements for the agreement, as in "float32[4, 8]".
   void *allocate(size_t bytes, std::string_view label, std::string_view type = "");
   void free(void *pointer);
