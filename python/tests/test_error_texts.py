@@ -63,6 +63,8 @@ TEXTS = [
     ("tl.store(x, v)", "tl.store: the value has shape [8], the pointer []"),
     ("tl.atomic_and(x, 1.0)", "tl.atomic_and needs integers, not fp32"),
     ("tl.atomic_add(x, 1.0, scope='world')", 'scope is "cta", "gpu" or "sys", not \'world\''),
+    ("tl.where(n > 2, x, 0)", "tl.where needs two values of one type, not *fp32 and int"),
+    ("tl.where(n > 2, x, n)", "tl.where needs two values of one type, not *fp32 and int32"),
     ("tl.make_tensor_descriptor(x, [8, 8], [8, 2], [4, 4])",
      "a tensor descriptor needs a last stride of 1, got 2"),
     ("tl.make_tensor_descriptor(x, [8, 8], [1], [4, 4])",
@@ -88,7 +90,7 @@ TEXTS = [
     ("tl.device_assert(n < 0, 'n is large')", "device assertion failed: n is large"),
     ("dl.symm_at(1, 0)", "dl.symm_at needs a pointer"),
     ("dl.symm_at(x, 0)", "dl.symm_at: argument 'x' is not in the symmetric heap; allocate it with "
-                         "ty.empty, ty.zeros or ty.signals"),
+                         "ty.empty or ty.zeros, or register it with ty.register"),
     ("dl.symm_at(dl.symm_at(y, 0), 0)", "dl.symm_at: 'y' is already a remote pointer (rank 0); "
                                         "translate the local one"),
     ("dl.symm_at(y + v, 0)", "dl.symm_at takes one pointer, not a tile of them; translate the "

@@ -60,6 +60,22 @@ def test_the_array_itself_and_its_parts_are_symmetric(host):
     assert ty.spawn(body, ranks=3) == [True] * 3
 
 
+def test_one_of_two_pointers(host):
+    """On the host; for GPUs it has to be clear which of them is registered."""
+    def body():
+        kernel = make("""@ty.jit
+def kernel(x, y, n):
+    tl.store(dl.symm_at(tl.where(n > 2, x, y), (dl.rank() + 1) % dl.num_ranks()), n)
+""")
+        mine, heap = np.zeros(4, np.int32), ty.zeros(4, ty.int32, "heap")
+        with ty.register(mine, "mine"):
+            kernel[(1,)](mine, heap, 3)
+            kernel[(1,)](mine, heap, 2)
+            ty.barrier()
+        return int(mine[0]), int(heap.numpy()[0])
+    assert ty.spawn(body, ranks=2) == [(3, 2)] * 2
+
+
 def test_teams_may_register_the_same_array(host):
     """A launch uses the registration of its own team; ranks count in it. A team uses its world's."""
     def body():

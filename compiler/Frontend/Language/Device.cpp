@@ -88,7 +88,7 @@ static Tile symmetric(Generator &gen, const Value &value, const std::string &wha
   case ElementType::Kind::Symmetric: break;
   default:
     gen.fail(what + ": '" + gen.range().text() + "' uses memory that is not in the symmetric heap",
-             "allocate the argument with ty.empty, ty.zeros or ty.signals");
+             "allocate the argument with ty.empty or ty.zeros, or register it with ty.register");
   }
   if (!tile->isScalar())
     gen.fail(what + " takes one pointer, not a tile of them",

@@ -80,7 +80,7 @@ def _symmetric(pointer, what: str) -> tensor:
     if place is None or place.symmetric is None:
         name = f"argument '{place.name}'" if place else "this pointer"
         raise CompileError(f"{what}: {name} is not in the symmetric heap; "
-                           "allocate it with ty.empty, ty.zeros or ty.signals")
+                           "allocate it with ty.empty or ty.zeros, or register it with ty.register")
     if place.remote:
         raise CompileError(f"{what}: '{place.name}' is already a remote pointer (rank "
                            f"{place.rank}); translate the local one")

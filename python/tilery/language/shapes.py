@@ -163,7 +163,12 @@ def where(condition, x, y) -> tensor:
     condition = _cast(condition, dt.int1)
     x, y = plain(x), plain(y)
     if isinstance(x, tensor) and x.dtype.is_ptr():
+        if not isinstance(y, tensor) or y.dtype != x.dtype:
+            other = y.dtype if isinstance(y, tensor) else type(y).__name__
+            raise CompileError(f"tl.where needs two values of one type, not {x.dtype} and {other}")
         place = x.place if x.place is y.place else None
+        if condition.data.ndim == x.data.ndim == y.data.ndim == 0:
+            place = x.place if condition.data else y.place
         return tensor(np.where(condition.data, x.data, y.data), x.dtype, place)
     x, y, ty = promote(x, y, "tl.where")
     check_broadcast(condition, x)
