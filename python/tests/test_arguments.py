@@ -112,6 +112,27 @@ def test_buffers(backend):
         kernel[(1,)](numbers, bytes(16), 4, BLOCK=4)
 
 
+class Grows:
+    """Appends to a buffer while the arguments are read."""
+
+    def __init__(self, buffer):
+        self.buffer = buffer
+
+    @property
+    def __array_interface__(self):
+        self.buffer.append(0)
+        raise AttributeError
+
+
+@pytest.mark.parametrize("call", [lambda x, y: ops.softmax(x, y), lambda x, y: make(COPY)[(1,)](x, y, 4, BLOCK=4)])
+def test_buffers_keep_their_size_during_a_call(compiled, call):
+    numbers = array.array("f", [1] * 4)
+    with pytest.raises(BufferError, match="exporting buffers"):
+        call(numbers, Grows(numbers))
+    numbers.append(5)
+    assert len(numbers) == 5
+
+
 class MadeOnDemand:
     """An array of which each request makes a copy, and which tells how many copies live."""
 

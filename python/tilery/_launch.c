@@ -93,15 +93,19 @@ static int find_stream(const tilery_arg *args, Py_ssize_t count, tilery_launch *
   return 0;
 }
 
-/* What the launch must keep alive until it returns: pairs of a record and its memory's owner. */
+/* What the launch must keep alive until it returns: pairs of a record and its memory's owner, and
+ * buffers, which cannot be resized meanwhile. */
 typedef struct {
   PyObject *pairs[MAX_ARGS];
-  int count;
+  Py_buffer views[MAX_ARGS];
+  int count, viewed;
 } owners;
 
 static void release(owners *kept) {
   while (kept->count > 0)
     Py_DECREF(kept->pairs[--kept->count]);
+  while (kept->viewed > 0)
+    PyBuffer_Release(&kept->views[--kept->viewed]);
 }
 
 /* Copies the record out of Python's (record, owner); 0 on success. */
@@ -144,22 +148,22 @@ static int convert_integer(PyObject *value, int constant, tilery_arg *arg) {
   return 1;
 }
 
-/* 1 on success. The caller's tuple keeps the array. */
-static int convert_buffer(PyObject *value, tilery_arg *arg) {
-  Py_buffer view;
+/* 1 on success. */
+static int convert_buffer(PyObject *value, owners *kept, tilery_arg *arg) {
+  Py_buffer *view = &kept->views[kept->viewed];
   int dtype;
-  if (!tensors_buffer(value, &view, &dtype))
+  if (!tensors_buffer(value, view, &dtype))
     return 0;
-  int64_t extent = view.itemsize;
-  for (int i = 0; i < view.ndim; ++i) {
-    if (view.shape[i] == 0)
+  ++kept->viewed;
+  int64_t extent = view->itemsize;
+  for (int i = 0; i < view->ndim; ++i) {
+    if (view->shape[i] == 0)
       extent = 0;
     else if (extent)
-      extent += (view.shape[i] - 1) * view.strides[i];
+      extent += (view->shape[i] - 1) * view->strides[i];
   }
-  set(arg, (uint64_t)(uintptr_t)view.buf, TILERY_ARG_POINTER, dtype);
+  set(arg, (uint64_t)(uintptr_t)view->buf, TILERY_ARG_POINTER, dtype);
   arg->bytes = extent;
-  PyBuffer_Release(&view);
   return 1;
 }
 
@@ -182,7 +186,7 @@ static int convert(PyObject *converter, PyObject *value, Py_ssize_t index, int c
     set(arg, value == Py_True, constant ? TILERY_ARG_CONST_BOOL : TILERY_ARG_BOOL, 0);
     return 0;
   }
-  if (!constant && (convert_tensor(value, arg) || convert_buffer(value, arg)))
+  if (!constant && (convert_tensor(value, arg) || convert_buffer(value, kept, arg)))
     return 0;
   return convert_slowly(converter, value, index, kept, arg);
 }
@@ -233,7 +237,7 @@ static PyObject *launch(PyObject *self, PyObject *const *values, Py_ssize_t coun
   }
   tilery_arg args[MAX_ARGS];
   owners kept;
-  kept.count = 0;
+  kept.count = kept.viewed = 0;
   for (Py_ssize_t i = 0; i < size; ++i)
     if (convert(values[8], PyTuple_GetItem(values[6], i), i, flags[i], &kept, &args[i]) < 0) {
       release(&kept);

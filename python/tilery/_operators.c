@@ -38,12 +38,15 @@ typedef struct {
   tilery_tensor records[MAX_TENSORS];
   int64_t extents[MAX_TENSORS][2][MAX_RANK]; /* shape, strides */
   PyObject *kept[MAX_TENSORS];               /* owns what a record refers to, or null */
+  Py_buffer views[MAX_TENSORS];              /* cannot be resized meanwhile; obj is null of others */
   Py_ssize_t count;
 } operands;
 
 static void release(operands *all) {
-  for (Py_ssize_t i = 0; i < all->count; ++i)
+  for (Py_ssize_t i = 0; i < all->count; ++i) {
     Py_XDECREF(all->kept[i]);
+    PyBuffer_Release(&all->views[i]);
+  }
 }
 
 /* Integers of a tuple; their number, or -1 when there are too many, or with an error when it is none. */
@@ -75,22 +78,23 @@ static int read_tensor(PyObject *value, tilery_tensor *record, int64_t (*extents
   return 1;
 }
 
-/* An array of the host: 1 on success, else no error. The caller's tuple keeps it. */
-static int read_buffer(PyObject *value, tilery_tensor *record, int64_t (*extents)[MAX_RANK]) {
-  Py_buffer view;
+/* An array of the host: 1 on success, else no error. */
+static int read_buffer(PyObject *value, Py_buffer *view, tilery_tensor *record,
+                       int64_t (*extents)[MAX_RANK]) {
   int dtype;
-  if (!tensors_buffer(value, &view, &dtype))
+  if (!tensors_buffer(value, view, &dtype)) {
+    view->obj = NULL;
     return 0;
-  int good = view.ndim <= MAX_RANK;
-  for (int i = 0; i < view.ndim && good; ++i) {
-    good = view.strides[i] % view.itemsize == 0;
-    extents[0][i] = view.shape[i];
-    extents[1][i] = view.strides[i] / view.itemsize;
   }
-  record->data = view.buf;
+  int good = view->ndim <= MAX_RANK;
+  for (int i = 0; i < view->ndim && good; ++i) {
+    good = view->strides[i] % view->itemsize == 0;
+    extents[0][i] = view->shape[i];
+    extents[1][i] = view->strides[i] / view->itemsize;
+  }
+  record->data = view->buf;
   record->dtype = dtype;
-  record->rank = view.ndim;
-  PyBuffer_Release(&view);
+  record->rank = view->ndim;
   return good;
 }
 
@@ -127,6 +131,7 @@ static int read_operand(PyObject *converter, PyObject *value, Py_ssize_t index, 
   tilery_tensor *record = &all->records[index];
   memset(record, 0, sizeof *record);
   all->kept[index] = NULL;
+  all->views[index].obj = NULL;
   all->count = index + 1;
   record->shape = all->extents[index][0];
   record->strides = all->extents[index][1];
@@ -134,7 +139,8 @@ static int read_operand(PyObject *converter, PyObject *value, Py_ssize_t index, 
     record->rank = -1;
     return 0;
   }
-  if (read_tensor(value, record, all->extents[index]) || read_buffer(value, record, all->extents[index]))
+  if (read_tensor(value, record, all->extents[index]) ||
+      read_buffer(value, &all->views[index], record, all->extents[index]))
     return 0;
   return read_slowly(converter, value, index, all);
 }
