@@ -10,14 +10,17 @@
 
 namespace tilery::rt {
 
-static CollectiveHeader makeHeader(CollectiveKind kind, std::string_view label = "",
-                                   uint64_t a = 0, uint64_t b = 0, uint64_t c = 0) {
+template <size_t Size> static void put(char (&field)[Size], std::string_view text) {
+  std::memcpy(field, text.data(), std::min(text.size(), Size - 1));
+}
+
+CollectiveHeader makeHeader(CollectiveKind kind, std::string_view label,
+                            std::array<uint64_t, 3> values, std::string_view type) {
   CollectiveHeader header = {};
   header.kind = kind;
-  header.values[0] = a;
-  header.values[1] = b;
-  header.values[2] = c;
-  std::memcpy(header.label, label.data(), std::min(label.size(), sizeof(header.label) - 1));
+  std::copy(values.begin(), values.end(), header.values);
+  put(header.label, label);
+  put(header.type, type);
   return header;
 }
 
@@ -118,7 +121,7 @@ void World::allGather(const void *sent, void *received, size_t bytes, std::strin
   size_t done = 0;
   do {
     size_t part = std::min(bytes - done, Mailbox::PayloadBytes);
-    collective(makeHeader(CollectiveKind::AllGather, purpose, bytes, done),
+    collective(makeHeader(CollectiveKind::AllGather, purpose, {bytes, done}),
                static_cast<const char *>(sent) + done, part);
     for (int rank = 0; rank < size(); ++rank)
       if (part)
@@ -129,8 +132,7 @@ void World::allGather(const void *sent, void *received, size_t bytes, std::strin
 }
 
 void *World::allocate(size_t bytes, std::string_view label, std::string_view type) {
-  CollectiveHeader header = makeHeader(CollectiveKind::Allocate, label, bytes);
-  std::memcpy(header.type, type.data(), std::min(type.size(), sizeof(header.type) - 1));
+  CollectiveHeader header = makeHeader(CollectiveKind::Allocate, label, {bytes}, type);
   size_t offset = agreeOnPlace(header, bytes, true, {allRanks(size())});
   if (offset == HeapLayout::NoSpace)
     raiseNoSpace(bytes, label);
@@ -181,7 +183,7 @@ void World::free(void *pointer) {
     raise(TILERY_LAUNCH_ERROR, "{} is not the start of a symmetric object of {}",
           static_cast<const void *>(pointer), rankText());
   awaitLaunches(); // nobody's grid uses it once all ranks are here
-  collective(makeHeader(CollectiveKind::Free, object->label, offset), nullptr, 0);
+  collective(makeHeader(CollectiveKind::Free, object->label, {offset}), nullptr, 0);
   // Nobody uses it any more, and it is zero again before anybody can get it: allocate() is a
   // collective that we have yet to reach.
   domain->discard(ownSeat, offset, object->reserved());
@@ -189,8 +191,8 @@ void World::free(void *pointer) {
 }
 
 void World::agreeOnLaunch(std::string_view kernel, const int64_t grid[3]) {
-  collective(makeHeader(CollectiveKind::Launch, kernel, uint64_t(grid[0]), uint64_t(grid[1]),
-                        uint64_t(grid[2])),
+  collective(makeHeader(CollectiveKind::Launch, kernel,
+                        {uint64_t(grid[0]), uint64_t(grid[1]), uint64_t(grid[2])}),
              nullptr, 0);
 }
 

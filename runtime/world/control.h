@@ -5,6 +5,7 @@
 // no pointers, and all-zero bytes are its initial state.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -72,6 +73,10 @@ struct CollectiveHeader {
   /// Element type and shape of an allocation; may be empty.
   char type[64];
 };
+
+/// Names are cut to what fits.
+CollectiveHeader makeHeader(CollectiveKind kind, std::string_view label = "",
+                            std::array<uint64_t, 3> values = {}, std::string_view type = "");
 
 struct Mailbox {
   static constexpr size_t PayloadBytes = 16384;

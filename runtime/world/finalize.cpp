@@ -93,7 +93,7 @@ void World::awaitFinalize() {
   uint64_t *arrivals = meeting.hostArrivals;
   constexpr uint64_t Finalizing = uint64_t(1) << 63;
   // For a peer that expects another collective of us.
-  meeting.mailbox(self, hostEpoch + 1).header = {CollectiveKind::Finalize, 0, {}, {}, {}};
+  meeting.mailbox(self, hostEpoch + 1).header = makeHeader(CollectiveKind::Finalize);
   __atomic_store_n(arrivals + self, Finalizing, __ATOMIC_RELEASE);
   if (!domain->scheduler)
     domain->ringAll();

@@ -126,21 +126,11 @@ static void requireOffers(const World &world, std::string_view label,
               label, rankText(a), rankText(b));
 }
 
-static CollectiveHeader headerOf(CollectiveKind kind, std::string_view label, uint64_t value,
-                                 std::string_view type = "") {
-  CollectiveHeader header = {};
-  header.kind = kind;
-  header.values[0] = value;
-  put(header.label, label);
-  put(header.type, type);
-  return header;
-}
-
 void RegisteredObjects::add(World &world, void *pointer, size_t bytes, std::string_view label,
                             std::string_view type, bool recording) {
   Offer mine = offerOf(world, overlapping(pointer, bytes, world.number), pointer, bytes);
   std::vector<Offer> offers(size_t(world.size()));
-  world.collective(headerOf(CollectiveKind::Register, label, bytes, type), nullptr, 0);
+  world.collective(makeHeader(CollectiveKind::Register, label, {bytes}, type), nullptr, 0);
   world.allGather(&mine, offers.data(), sizeof mine);
   requireOffers(world, label, offers);
   std::vector<tilery_place> places;
@@ -189,7 +179,7 @@ bool RegisteredObjects::end(World &world, const void *pointer) {
   if (!object)
     return false;
   world.awaitLaunches(); // nobody's grid uses it once all ranks are here
-  world.collective(headerOf(CollectiveKind::Unregister, object->label, object->serial), nullptr, 0);
+  world.collective(makeHeader(CollectiveKind::Unregister, object->label, {object->serial}), nullptr, 0);
   forget(world, *object);
   return true;
 }
@@ -218,7 +208,7 @@ std::vector<void *> RegisteredObjects::collect(World &world) {
       mine.serials[mine.count++] = serial;
   if (mine.count > 0)
     world.awaitLaunches(); // nobody's grid uses it once all ranks are here
-  world.collective(headerOf(CollectiveKind::Collect, "", 0), &mine, sizeof mine);
+  world.collective(makeHeader(CollectiveKind::Collect), &mine, sizeof mine);
   std::vector<List> all(size_t(world.size()));
   for (size_t rank = 0; rank < all.size(); ++rank)
     std::memcpy(&all[rank], world.meeting.mailbox(int(rank), world.hostEpoch).payload, sizeof mine);

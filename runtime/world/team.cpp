@@ -38,22 +38,13 @@ World::World(const World &parent, const std::vector<int> &ranks, std::string_vie
   gate = domain->gateOf(members);
 }
 
-static CollectiveHeader teamHeader(CollectiveKind kind, std::string_view label) {
-  CollectiveHeader header = {};
-  header.kind = kind;
-  std::memcpy(header.label, label.data(), std::min(label.size(), sizeof(header.label) - 1));
-  return header;
-}
-
 static CollectiveHeader headerOf(std::span<const int> ranks, std::string_view label) {
-  CollectiveHeader header = teamHeader(CollectiveKind::Team, label);
-  header.values[0] = ranks.size();
+  uint64_t number = 0;
   for (int rank : ranks)
-    header.values[1] = header.values[1] * 0x100000001b3ull + uint64_t(rank) + 1;
+    number = number * 0x100000001b3ull + uint64_t(rank) + 1;
   std::string listed = fmt::format("{}", fmt::join(ranks.first(std::min(ranks.size(), size_t(16))),
                                                    ", "));
-  std::memcpy(header.type, listed.data(), std::min(listed.size(), sizeof(header.type) - 1));
-  return header;
+  return makeHeader(CollectiveKind::Team, label, {ranks.size(), number}, listed);
 }
 
 static void checkTeam(const World &parent, std::span<const int> ranks, std::string_view label) {
@@ -107,7 +98,7 @@ static std::vector<std::vector<int>> teamsOf(const std::vector<Choice> &choices)
 
 std::unique_ptr<World> World::split(int color, int key, std::string_view label) {
   Choice mine{color, key};
-  collective(teamHeader(CollectiveKind::Split, label), &mine, sizeof(mine));
+  collective(makeHeader(CollectiveKind::Split, label), &mine, sizeof(mine));
   std::vector<Choice> choices(static_cast<size_t>(size()));
   for (int rank = 0; rank < size(); ++rank)
     std::memcpy(&choices[size_t(rank)], meeting.mailbox(rank, hostEpoch).payload, sizeof(mine));
@@ -122,7 +113,7 @@ std::unique_ptr<World> World::makeTeam(const std::vector<std::vector<int>> &team
       ranks = team;
   bool inside = !ranks.empty();
   size_t bytes = inside ? Meeting::bytes(int(ranks.size())) : 0;
-  size_t offset = agreeOnPlace(teamHeader(CollectiveKind::Place, name), bytes, inside, teams);
+  size_t offset = agreeOnPlace(makeHeader(CollectiveKind::Place, name), bytes, inside, teams);
   if (offset == HeapLayout::NoSpace)
     raiseNoSpace(bytes, fmt::format("team {}", name));
   // Without a team of its own, a rank reports the one that the others made.
