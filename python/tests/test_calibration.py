@@ -114,7 +114,7 @@ if ty.rank() == 0:
 """, "spawned()\nprint(launched())", TILERY_CALIBRATION="off", TILERY_CACHE_DIR=str(tmp_path))
     reduced, copied = eval(shown.splitlines()[0])
     assert set(reduced) == {"flagged", "one_shot", "two_shot", "copies", "direct", "chosen"}
-    assert set(copied) == {"push", "pull", "direct", "chosen"}
+    assert set(copied) == {"push", "pull", "direct", "direct_copies", "chosen"}
     for explained in (reduced, copied):
         assert explained.pop("chosen") == min(explained, key=explained.get)
     assert shown.splitlines()[1] == "[]" and not list(tmp_path.glob("*.calibration.json"))
