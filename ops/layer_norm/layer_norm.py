@@ -23,6 +23,25 @@ def adjusted(values, weight, bias):
 
 
 @ty.jit
+def whole_rows(x, weight, bias, y, group, M, N, stride_x, stride_y, eps, ROWS: tl.constexpr,
+               BLOCK: tl.constexpr, WHOLE: tl.constexpr, w=None):
+    """Rows of at most BLOCK elements, each read once. w: the elements of weight, where they are known."""
+    lanes = tl.arange(0, BLOCK)
+    known = (lanes < N) | WHOLE
+    rows = group.to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    inside = ((rows < M) | (ROWS == 1))[:, None] & known[None, :]
+    v = tl.load(x + rows[:, None] * stride_x + lanes[None, :], mask=inside, other=0.0)
+    v = v.to(tl.float32)
+    mean = tl.sum(v, axis=1) / N
+    delta = tl.where(known[None, :], v - mean[:, None], 0.0)
+    scale = tl.rsqrt(tl.sum(delta * delta, axis=1) / N + eps)
+    if w is None:
+        w = elements(weight, lanes, known)
+    tl.store(y + rows[:, None] * stride_y + lanes[None, :],
+             adjusted(delta * scale[:, None], w, elements(bias, lanes, known)), mask=inside)
+
+
+@ty.jit
 def layer_norm(x, weight, bias, y, M, N, stride_x, stride_y, eps, ROWS: tl.constexpr,
                BLOCK: tl.constexpr, ONCE: tl.constexpr, WHOLE: tl.constexpr,
                STAGES: tl.constexpr = 1):
@@ -30,29 +49,24 @@ def layer_norm(x, weight, bias, y, M, N, stride_x, stride_y, eps, ROWS: tl.const
 
     The M rows have N elements and are `stride_*` elements apart. The variance is that of differences
     from the mean, in float32, so that a large mean does not cancel it. `weight` and `bias` may
-    be None. ONCE: N is at most BLOCK, a row is read once, and any number of instances walk over the
-    groups of rows; with STAGES of 2 and more they copy STAGES - 1 groups ahead and load the weight
-    once. Of longer rows an instance has one. WHOLE: N is a multiple of BLOCK, so no lane is masked.
+    be None. ONCE: N is at most BLOCK, a row is read once, and an instance has one group of rows; with
+    STAGES of 2 and more any number of instances walk over the groups, copy STAGES - 1 of them ahead
+    and load the weight once. Of longer rows an instance has one. WHOLE: N is a multiple of BLOCK, so no lane is masked.
     """
     row = tl.program_id(0).to(tl.int64)
     lanes = tl.arange(0, BLOCK)
     if ONCE:
-        known = (lanes < N) | WHOLE
-        if STAGES > 1:  # of many rows; registers have no room for both
-            w = elements(weight, lanes, known)
-        for group in tl.range(tl.program_id(0), tl.cdiv(M, ROWS), tl.num_programs(0),
-                              num_stages=STAGES):
-            rows = group.to(tl.int64) * ROWS + tl.arange(0, ROWS)
-            inside = ((rows < M) | (ROWS == 1))[:, None] & known[None, :]
-            v = tl.load(x + rows[:, None] * stride_x + lanes[None, :], mask=inside, other=0.0)
-            v = v.to(tl.float32)
-            mean = tl.sum(v, axis=1) / N
-            delta = tl.where(known[None, :], v - mean[:, None], 0.0)
-            scale = tl.rsqrt(tl.sum(delta * delta, axis=1) / N + eps)
-            if STAGES == 1:
-                w = elements(weight, lanes, known)
-            tl.store(y + rows[:, None] * stride_y + lanes[None, :],
-                     adjusted(delta * scale[:, None], w, elements(bias, lanes, known)), mask=inside)
+        if STAGES > 1:
+            # Of many rows; registers have no room for both weight and bias.
+            w = elements(weight, lanes, (lanes < N) | WHOLE)
+            for group in tl.range(tl.program_id(0), tl.cdiv(M, ROWS), tl.num_programs(0),
+                                  num_stages=STAGES):
+                whole_rows(x, weight, bias, y, group, M, N, stride_x, stride_y, eps, ROWS, BLOCK,
+                           WHOLE, w)
+        else:
+            # No loop: what it keeps from one group to the next costs registers, and with them an instance.
+            whole_rows(x, weight, bias, y, tl.program_id(0), M, N, stride_x, stride_y, eps, ROWS,
+                       BLOCK, WHOLE)
     else:
         sums = tl.zeros((BLOCK,), dtype=tl.float32)
         for start in range(0, N, BLOCK):
