@@ -6,7 +6,7 @@ Every contender of a shape runs in a CUDA graph of several launches over rotatin
 order shuffled each round; the median of the rounds counts. "cool" rounds start after a pause, and
 "sustained" ones follow one another (large products are limited by power). Results are checked
 against a product of float64. "ours" is ty.ops.matmul as users call it; --tune also tries each tile
-of the table and up to four parts, which is how ops/matmul/plan.cpp was made.
+of the table and up to four parts, with short pauses, which is how ops/matmul/plan.cpp was made.
 """
 
 from __future__ import annotations
@@ -117,10 +117,16 @@ def error(a, b, c, scale_a, scale_b):
     return float((c.double() - expected).norm() / expected.norm())
 
 
-def variants(tune):
+def variants(m, n, tune):
     yield "ours", {}
+    processors = torch.cuda.get_device_properties(0).multi_processor_count
     for block_m, block_n, columns in TILES if tune else ():
+        if block_m > max(64, m):
+            continue
+        cut = math.ceil(m / block_m) * math.ceil(n / columns) % processors
         for parts in (1, 2, 3, 4):
+            if parts > 1 and not 0 < cut * parts <= processors:
+                continue  # no tile is left for parts, or they would not run at once
             yield f"{block_m}x{columns}p{parts}", {"block_m": block_m, "block_n": block_n,
                                                    "columns": columns, "parts": parts}
 
@@ -139,7 +145,7 @@ def bench_shape(m, n, k, layout, kind="bf16", tune=False, rounds=7):
         contenders.append(Contender("peer", [peer(kind, *s, c, *scales) for s in turns]))
     except RuntimeError as problem: # torch refuses some shapes of int8 and fp8
         print("   ", kind, m, n, k, "peer:", str(problem)[:100], flush=True)
-    if kind == "bf16" and layout == "nt" and triton_peers:
+    if kind == "bf16" and layout == "nt" and triton_peers and not tune:
         for configuration in triton_peers.PRODUCT_CONFIGURATIONS:
             call = triton_peers.product(*sets[0], c, configuration)
             label = "triton" + "x".join(map(str, configuration))
@@ -149,9 +155,7 @@ def bench_shape(m, n, k, layout, kind="bf16", tune=False, rounds=7):
                 contenders.append(Contender(label, calls))
             except Exception as problem:
                 print("   ", label, type(problem).__name__, str(problem)[:200], flush=True)
-    for name, options in variants(tune):
-        if options and options["block_m"] > max(64, m):
-            continue
+    for name, options in variants(m, n, tune):
         try:
             c.zero_()
             ours(*sets[0], c, *scales, **options)
@@ -163,7 +167,7 @@ def bench_shape(m, n, k, layout, kind="bf16", tune=False, rounds=7):
                 name, [lambda s=s: ours(*s, c, *scales, **options) for s in turns]))
         except (ty.Error, AssertionError) as problem:
             print("   ", name, type(problem).__name__, str(problem)[:300], flush=True)
-    cool = measure(contenders, rounds, 0.03)
+    cool = measure(contenders, rounds, 0.004 if tune else 0.03)
     result = {"m": m, "n": n, "k": k, "layout": layout, "kind": kind, "errors": errors,
               "cool_ms": cool}
     kept = [x for x in contenders if x.name in ("peer", "ours")]

@@ -7,7 +7,7 @@
 namespace tilery::ops {
 
 static constexpr const char *figures = R"({
-  "version": 4, "ranks": 2, "sustained": 730e6, "link.copies.1024": 24.6,
+  "version": 5, "ranks": 2, "sustained": 730e6, "link.copies.1024": 24.6,
   "link.copies.16384": 26.1, "link.copies.131072": 26.7, "link.copies.1048576": 29.2,
   "link.copies.4194304": 35.8, "link.copies.16777216": 68.1, "all_gather.copies.1024": 26.5,
   "all_gather.copies.16384": 26.8, "all_gather.copies.131072": 26.8,

@@ -53,10 +53,7 @@ ProductCase productCase(const std::string &op, const MatmulProblem &problem,
 
 double idealMatmul(const Calibration &figures, const MatmulPlan &plan, const MatmulProblem &problem,
                    const tilery_device_properties &device) {
-  double expected = expectedMicroseconds(plan, problem, device);
-  double rate = figures.number("sustained") * 2 / elementBytes(problem);
-  double operations = 2.0 * double(problem.batches * problem.m) * double(problem.n) * double(problem.k);
-  return rate > 0 && problem.streams ? std::max(expected, operations / rate) : expected;
+  return expectedMicroseconds(plan, problem, device, figures.number("sustained"));
 }
 
 static int64_t rowsOfRank(const ProductCase &p) { return ceilDiv(p.problem.m, p.ranks); }

@@ -50,8 +50,7 @@ struct Senders {
 };
 /// `product` takes so many microseconds in all instances; `bytes` go to the others.
 Senders bestSenders(double product, int64_t tiles, int64_t instances, int ranks, double bytes);
-/// What `matmul` starts from: what the planner expects, or, if that is longer, what power allows. The planner
-/// knows processors at their full clock, which all of them together do not keep for long.
+/// What `matmul` starts from: what the planner expects, with the power that was measured here.
 double idealMatmul(const Calibration &figures, const MatmulPlan &plan, const MatmulProblem &problem,
                    const tilery_device_properties &device);
 

@@ -20,7 +20,7 @@ std::string linkText(const std::string &name, double latency, double rate) {
 
 Calibration machine(double copyRate = 400e3) {
   return *Calibration::parse(
-      "{\"version\": 4, \"sustained\": 700e6" + linkText("all_gather.flagged", 5, 50e3) +
+      "{\"version\": 5, \"sustained\": 700e6" + linkText("all_gather.flagged", 5, 50e3) +
       linkText("all_gather.push", 10, 200e3) + linkText("all_gather.copies", 30, copyRate) +
       linkText("link.copies", 20, copyRate) +
       ", \"ag_gemm.copies.start\": 5, \"ag_gemm.copies.factor\": 1"
@@ -40,6 +40,11 @@ ProductCase product(int64_t m, int64_t n, int64_t k, int ranks = 2, const char *
 
 double ideal(const ProductCase &p, const Calibration &figures = machine()) {
   return idealMatmul(figures, p.plan, p.problem, device);
+}
+
+/// In tiles as the operator `matmul` cuts them.
+double whole(const ProductCase &p) {
+  return idealMatmul(machine(), planMatmul(p.problem, device, {}), p.problem, device);
 }
 
 } // namespace
@@ -104,8 +109,8 @@ TEST(Figures, ComeBackFromTheirText) {
 }
 
 TEST(Figures, OfAnotherVersionOrDamagedAreNone) {
-  for (const char *text : {"", "{", "{}", "{\"version\": 1}", "{\"version\": 4, \"sustained\": \"x\"}",
-                           "{\"version\": 4, \"sustained\": -1}", "{\"version\": 4, \"sustained\": 1", "off"})
+  for (const char *text : {"", "{", "{}", "{\"version\": 1}", "{\"version\": 5, \"sustained\": \"x\"}",
+                           "{\"version\": 5, \"sustained\": -1}", "{\"version\": 5, \"sustained\": 1", "off"})
     EXPECT_FALSE(Calibration::parse(text)) << text;
   EXPECT_TRUE(Calibration::builtIn().fit("gemm_ar.two_shot"));
 }
@@ -145,10 +150,15 @@ TEST(Collectives, SendToEachOfTheOthers) {
 
 TEST(Products, LongOnesTakeWhatPowerAllows) {
   ProductCase large = product(8192, 8192, 8192), small = product(128, 4096, 4096);
-  EXPECT_NEAR(ideal(large), 2 * 8192.0 * 8192 * 8192 / 700e6, 1);
-  EXPECT_EQ(ideal(small), expectedMicroseconds(small.plan, small.problem, device));
+  double arithmetic = 2 * 8192.0 * 8192 * 8192;
+  auto limited = [&](const ProductCase &p, double rate) {
+    std::string text = "{\"version\": 5, \"sustained\": " + std::to_string(rate) + "}";
+    return ideal(p, *Calibration::parse(text));
+  };
+  EXPECT_NEAR(limited(large, 300e6), arithmetic / 300e6, 0.02 * arithmetic / 300e6);
+  EXPECT_EQ(limited(small, 700e6), expectedMicroseconds(small.plan, small.problem, device, 700e6));
   large.problem.dtype = TILERY_INT8;
-  EXPECT_NEAR(ideal(large), 8192.0 * 8192 * 8192 / 700e6, 1);
+  EXPECT_NEAR(limited(large, 300e6), arithmetic / 600e6, 0.02 * arithmetic / 600e6);
 }
 
 TEST(Products, RowsThatArriveInTimeCostNothingButTheSmallestCopy) {
@@ -193,11 +203,11 @@ TEST(Products, HideAPartOfSending) {
               0.1);
 }
 
-// 114 MiB take 28 microseconds at 4.2 TB/s; the arithmetic of 16 rows next to nothing.
+// 114 MiB take 30 microseconds at 3.9 TB/s; the arithmetic of 16 rows next to nothing.
 TEST(Products, WhatMemoryBoundsTakesUpToAQuarterLonger) {
   ProductCase small = product(16, 4096, 14336, 2, "gemm_rs"), large = product(8192, 4096, 8192, 2, "gemm_rs");
   double memory = memoryMicroseconds(small.problem, device);
-  EXPECT_NEAR(memory, 28, 1);
+  EXPECT_NEAR(memory, 30, 1);
   EXPECT_GT(idealProduct(machine(), small, "overlapped").product, ideal(small) + 0.17 * memory);
   EXPECT_NEAR(idealProduct(machine(), large, "overlapped").product, ideal(large), ideal(large) / 50);
 }
@@ -210,7 +220,8 @@ TEST(Products, TilesAreOfOneRanksRows) {
     return std::pair(ideally("two_shot") / ideally("one_shot"), ideally("overlapped") / ideally("two_shot"));
   };
   auto [more, same] = compared(300);
-  EXPECT_NEAR(more, 1.42, 0.1); // 4 / 3 of the tiles, in 3 rounds for 2
+  EXPECT_LT(more, 4.0 / 3); // of the tiles, beside what memory takes
+  EXPECT_GT(more, 1.15);
   EXPECT_EQ(same, 1);
   EXPECT_EQ(compared(512), std::pair(1.0, 1.0));
   EXPECT_LT(compared(100).second, 0.8); // few rows share tiles, but not in two steps
@@ -228,9 +239,8 @@ TEST(Senders, AreAsFewAsBringRowsInTime) {
 
 TEST(Products, OneAfterTheOtherAddUp) {
   ProductCase p = product(256, 4096, 4096);
-  MatmulPlan plan = planMatmul(p.problem, device, {});
   EXPECT_NEAR(productMicroseconds(machine(), p, "unfused"),
-              plan.microseconds + collectiveMicroseconds(machine(), "all_gather", 2, 128 * 8192, 2), 1e-6);
+              whole(p) + collectiveMicroseconds(machine(), "all_gather", 2, 128 * 8192, 2), 1e-6);
   EXPECT_EQ(productMicroseconds(machine(), p, "instances"), Never); // not measured
 }
 
@@ -259,6 +269,5 @@ TEST(BuiltIn, TheQuickestFormsOfAnAllGather) {
 
 TEST(Products, OfOneRankAreJustProducts) {
   ProductCase p = product(256, 4096, 4096, 1);
-  EXPECT_NEAR(productMicroseconds(machine(), p, "unfused"),
-              planMatmul(p.problem, device, {}).microseconds, 1e-6);
+  EXPECT_NEAR(productMicroseconds(machine(), p, "unfused"), whole(p), 1e-6);
 }

@@ -51,8 +51,10 @@ MatmulPlan planMatmul(const MatmulProblem &problem, const tilery_device_properti
                       const MatmulChoice &wanted);
 
 /// What the model expects `plan` to take for `problem`, whose K may be another than it was made for.
+/// `sustained`: operations on 16 bits a microsecond that power allows all processors for long; 0 takes those
+/// of an H200.
 double expectedMicroseconds(const MatmulPlan &plan, const MatmulProblem &problem,
-                            const tilery_device_properties &device);
+                            const tilery_device_properties &device, double sustained = 0);
 
 /// What memory takes at least for the operands and the result.
 double memoryMicroseconds(const MatmulProblem &problem, const tilery_device_properties &device);
