@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
 # Runs NVIDIA's compute-sanitizer on every operator at small sizes, one process each.
-# Usage: utils/gpu_sanitize.sh [-o folder] [-t tools] [operator ...] [-- options of gpu_operators.py]
-# Prints "operator tool: errors N" for each, keeps the logs in the folder (default build/sanitize),
-# and fails when there are errors, when an answer is wrong, or when nothing ran. Says so and ends
+# Usage: utils/gpu_sanitize.sh [-o folder] [-t tools] [-j jobs] [operator ...] [-- options of gpu_operators.py]
+# Prints "operator tool: errors N" for each, keeps the logs in the folder (default build/sanitize), has
+# so many processes at a time (default 4), and fails when there are errors, when an answer is wrong, or when nothing ran. Says so and ends
 # with 77 where there is no compute-sanitizer.
 # One rank by default: the tools may run kernels one after the other, and ranks would wait for ever.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-folder=build/sanitize tools="memcheck racecheck" operators=() python=${PYTHON:-python3}
+folder=build/sanitize tools="memcheck racecheck" jobs=4 operators=() python=${PYTHON:-python3}
 while [ $# -gt 0 ]; do
   case $1 in
   -o) folder=$2; shift 2 ;;
   -t) tools=$2; shift 2 ;;
+  -j) jobs=$2; shift 2 ;;
   --) shift; break ;;
   *) operators+=("$1"); shift ;;
   esac
@@ -38,24 +39,38 @@ export TILERY_TIMEOUT_S=${TILERY_TIMEOUT_S:-300}
 # The number in "ERROR SUMMARY: 3 errors" or "RACECHECK SUMMARY: 2 hazards displayed (1 error, 1 warning)".
 errors_in() { grep "SUMMARY: " "$1" | tail -n 1 | grep -oE "[0-9]+ errors?" | grep -oE "[0-9]+"; }
 
-bad=0 ran=0
+watch() { # operator, tool, options of gpu_operators.py
+  local operator=$1 tool=$2 log=$folder/$1.$2.log errors
+  shift 2
+  timeout "${LIMIT:-600}" "$sanitizer" --tool "$tool" "$python" utils/gpu_operators.py "$operator" "$@" \
+    > "$log" 2>&1
+  local status=$?
+  errors=$(errors_in "$log")
+  if ! grep -q "the answers are right" "$log"; then
+    echo "$operator $tool: failed (status $status): $(grep -vE '^=+' "$log" | tail -n 1)"
+    return 1
+  fi
+  echo "$operator $tool: errors ${errors:-unknown}"
+  [ "${errors:-1}" = 0 ]
+}
+
+bad=0 running=0
 for operator in "${operators[@]}"; do
   for tool in $tools; do
-    log=$folder/$operator.$tool.log
-    timeout "${LIMIT:-600}" "$sanitizer" --tool "$tool" "$python" utils/gpu_operators.py "$operator" "$@" \
-      > "$log" 2>&1
-    status=$?
-    errors=$(errors_in "$log")
-    ran=$((ran + 1))
-    if ! grep -q "the answers are right" "$log"; then
-      echo "$operator $tool: failed (status $status): $(grep -vE '^=+' "$log" | tail -n 1)"
-      bad=1
-    else
-      echo "$operator $tool: errors ${errors:-unknown}"
-      [ "${errors:-1}" = 0 ] || bad=1
+    if [ $running -ge "$jobs" ]; then
+      wait -n || bad=1
+      running=$((running - 1))
     fi
+    watch "$operator" "$tool" "$@" &
+    running=$((running + 1))
   done
 done
-[ $ran -gt 0 ] && exit $bad
-echo "nothing ran"
-exit 1
+if [ $running = 0 ]; then
+  echo "nothing ran"
+  exit 1
+fi
+while [ $running -gt 0 ]; do
+  wait -n || bad=1
+  running=$((running - 1))
+done
+exit $bad
