@@ -257,6 +257,8 @@ def test_tensors_take_the_quick_way_to_the_current_stream():
                 return self.address
             def get_device(self):
                 return self.device
+            def is_neg(self):
+                return self.address == 0
 
         launcher = _capi.launcher()
         launcher.register_tensors((Tensor,), {"torch.float32": 11}, lambda index: 4096 + index,
@@ -270,11 +272,13 @@ def test_tensors_take_the_quick_way_to_the_current_stream():
         print(last().stream)
         other = ty.zeros(4, "float32", device="cuda:1")
         print(message(lambda: kernel[(1,)](a, other, 5)).splitlines()[0])
+        print(message(lambda: kernel[(1,)](Tensor(0), b, 5)).split(";")[0])
         a.dtype = "torch.complex64"
         print(message(lambda: kernel[(1,)](a, b, 5)))
     ''').splitlines() == [
         "4096 True True", "64", "4096",
         "LaunchError: argument 'x' of 'kernel' is in memory of cuda:0, argument 'y' in memory of "
         "cuda:1",
+        "LaunchError: argument 'x' is a Tensor",
         "LaunchError: argument 'x' is a Tensor; a kernel takes numbers, arrays (NumPy, DLPack, "
         "torch), tilery tensors, and constants for tl.constexpr parameters"]

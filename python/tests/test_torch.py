@@ -70,6 +70,14 @@ def test_a_tensor_without_memory_is_refused():
         make(EMPTY)[(1,)](torch.zeros(4, device="meta"))
 
 
+def test_a_view_that_torch_negates_is_refused(device):
+    x = torch.zeros(8, dtype=torch.complex64, device=device).conj().imag
+    for use in (lambda: make(EMPTY)[(1,)](x), lambda: ty.ops.softmax(x[None, ::2], x[None, ::2])):
+        with pytest.raises(ty.LaunchError, match="'x' is a view whose elements torch negates when it reads them"):
+            use()
+    make(EMPTY)[(1,)](x.resolve_neg())
+
+
 def test_arrays_of_two_devices(gpu):
     x = torch.zeros(4, device=gpu)
     with pytest.raises(ty.LaunchError, match="argument 'x' of 'kernel' is in memory of cuda:0, "

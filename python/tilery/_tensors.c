@@ -7,7 +7,7 @@ static struct {
   PyObject *types;      /* tuple; null until the package has met a tensor */
   PyObject *dtypes;     /* dict: torch.dtype -> tilery_dtype */
   PyObject *stream_of;  /* callable: index of a device -> its current stream, or None */
-  PyObject *data_ptr, *get_device, *dtype; /* names */
+  PyObject *data_ptr, *get_device, *dtype, *is_neg; /* names */
   long first_device;    /* our number of torch's device 0 */
 } torch;
 
@@ -21,6 +21,7 @@ PyObject *tensors_register(PyObject *self, PyObject *args) {
     torch.data_ptr = PyUnicode_InternFromString("data_ptr");
     torch.get_device = PyUnicode_InternFromString("get_device");
     torch.dtype = PyUnicode_InternFromString("dtype");
+    torch.is_neg = PyUnicode_InternFromString("is_neg");
   }
   Py_INCREF(types);
   Py_INCREF(dtypes);
@@ -55,7 +56,7 @@ int tensors_read(PyObject *value, tensor_facts *facts) {
   if (!is_tensor(value))
     return 0;
   long long device = ask(value, torch.get_device);
-  if (device >= 0) {
+  if (device >= 0 && ask(value, torch.is_neg) == 0) {
     PyObject *dtype = PyObject_GetAttr(value, torch.dtype);
     PyObject *code = dtype ? PyDict_GetItemWithError(torch.dtypes, dtype) : NULL;
     Py_XDECREF(dtype);

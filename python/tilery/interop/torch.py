@@ -41,6 +41,9 @@ def argument(name: str, value) -> ArrayArgument:
     except Exception:
         raise LaunchError(f"argument '{name}' has element type {value.dtype}, which kernels do "
                           "not know") from None
+    if hasattr(value, "is_neg") and value.is_neg():
+        raise LaunchError(f"argument '{name}' is a view whose elements torch negates when it reads them (as "
+                          "those of x.conj().imag are), while kernels see memory; pass its resolve_neg()")
     strides = [step * value.element_size() for step in value.stride()]
     return checked(name, value.data_ptr(), tuple(value.shape), strides, element, True, value,
                    device)
