@@ -45,7 +45,7 @@ class Array:
 
 def _driver():
     """The driver, with the context of this rank's device."""
-    ty.zeros(1, ty.int32, "first").free()  # opens it
+    ty.zeros(1, ty.int32, device=f"cuda:{_index()}")  # opens it, for this rank alone
     cuda, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
     assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), _index()) == 0
     cuda.cuCtxSetCurrent.argtypes = [ctypes.c_void_p]

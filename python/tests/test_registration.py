@@ -260,9 +260,23 @@ def test_what_is_no_array_of_its_own(host):
         assert text in str(raised.value)
 
 
+def test_what_one_rank_cannot_bring_is_told_to_all(host):
+    def body(bad):
+        with pytest.raises(ty.LaunchError) as raised:
+            ty.register(bad() if ty.rank() == 1 else np.zeros(8, np.int32), "x")
+        ty.barrier()
+        return str(raised.value)
+    for bad, text in [(lambda: np.zeros(16, np.int32)[::2], "'x' of shape [8] has strides [2]"),
+                      (lambda: "text", "argument 'x' is a str; a kernel takes numbers")]:
+        told = ty.spawn(body, ranks=3, args=(bad,))
+        assert told[1].startswith(text)
+        assert all(one.startswith("'x' cannot be registered, because of what rank 1 brings: " + text)
+                   for one in (told[0], told[2])), told
+
+
 def test_a_rank_that_does_something_else(compiled):
     def body():
-        with pytest.raises(ty.LaunchError, match="rank 0: barrier\n  rank 1: registration, which first ends dropped"):
+        with pytest.raises(ty.LaunchError, match="rank 0: barrier\n  rank 1: registration of 'x'"):
             ty.register(ints(8), "x") if ty.rank() else ty.barrier()
     ty.spawn(body, ranks=2)
 

@@ -98,16 +98,38 @@ def register(array, name: str = "tensor", *, team=None) -> Registered:
 
     checked_name(name)
     world = current_team(team)
+    problem = ""
+    try:
+        argument = _own_argument(name, array)
+    except LaunchError as error:
+        problem = str(error)
+    _require_none(world, name, problem)
+    shape = argument.shape
+    size = math.prod(shape) * argument.dtype.itemsize
+    world.registrations.add(argument.address, size, name, f"{argument.dtype.name}{list(shape)}", argument)
+    return Registered(world, argument, shape, name)
+
+
+def _own_argument(name: str, array):
+    """What this rank brings, when it is an array that can be registered."""
     if isinstance(array, Tensor):
         raise LaunchError(f"'{name}' is symmetric already, as '{array.label}'; pass it as it is")
     argument = from_value(name, array)
     shape, strides = argument.shape, argument.strides(name)
-    size = math.prod(shape) * argument.dtype.itemsize
     steps = zip(shape, strides, devices.contiguous(shape))
-    if size and any(step != wanted for extent, step, wanted in steps if extent > 1):
+    if math.prod(shape) and any(step != wanted for extent, step, wanted in steps if extent > 1):
         raise LaunchError(f"'{name}' of shape {list(shape)} has strides {list(strides)}; register an array "
                           "whose elements lie one behind the other, and pass parts of it")
     if not argument.writable:
         raise LaunchError(f"'{name}' is read-only; other ranks may write what is registered")
-    world.registrations.add(argument.address, size, name, f"{argument.dtype.name}{list(shape)}", argument)
-    return Registered(world, argument, shape, name)
+    return argument
+
+
+def _require_none(world, name: str, problem: str) -> None:
+    """Raises on all ranks when one has a problem, its own where a rank has one."""
+    problems = world.all_gather_bytes(problem.encode(), f"registration of '{name}'")
+    if problem:
+        raise LaunchError(problem)
+    for rank, text in enumerate(problems):
+        if text:
+            raise LaunchError(f"'{name}' cannot be registered, because of what rank {rank} brings: {text.decode()}")

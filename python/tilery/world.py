@@ -81,16 +81,17 @@ class NativeWorld:
     def barrier(self, timeout: float | None = None) -> None:
         _capi.call("world_barrier", self.handle, -1.0 if timeout is None else timeout)
 
-    def all_gather_bytes(self, data: bytes) -> list[bytes]:
-        """Every rank's bytes, in rank order; they may differ in length."""
-        lengths = self._gather_equal(len(data).to_bytes(8, "little"))
+    def all_gather_bytes(self, data: bytes, purpose: str | None = None) -> list[bytes]:
+        """Every rank's bytes, in rank order; they may differ in length. `purpose` names it where ranks disagree."""
+        lengths = self._gather_equal(len(data).to_bytes(8, "little"), purpose)
         sizes = [int.from_bytes(text, "little") for text in lengths]
-        parts = self._gather_equal(data.ljust(max(sizes), b"\0")) if max(sizes) else lengths
+        parts = self._gather_equal(data.ljust(max(sizes), b"\0"), purpose) if max(sizes) else lengths
         return [part[:size] for part, size in zip(parts, sizes)]
 
-    def _gather_equal(self, data: bytes) -> list[bytes]:
+    def _gather_equal(self, data: bytes, purpose: str | None) -> list[bytes]:
         received = ctypes.create_string_buffer(len(data) * self.size)
-        _capi.call("world_all_gather_bytes", self.handle, data, received, len(data), None)
+        _capi.call("world_all_gather_bytes", self.handle, data, received, len(data),
+                   purpose and purpose.encode())
         return [received.raw[r * len(data):(r + 1) * len(data)] for r in range(self.size)]
 
     def allocate(self, nbytes: int, label: str, type_text: str = "") -> int:

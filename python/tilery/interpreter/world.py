@@ -243,8 +243,8 @@ class World:
     def barrier(self, timeout: float | None = None) -> None:
         self.meet("barrier", None, "ty.barrier")
 
-    def all_gather_bytes(self, data: bytes) -> list[bytes]:
-        return self.meet("gather", bytes(data), "an exchange between hosts")
+    def all_gather_bytes(self, data: bytes, purpose: str | None = None) -> list[bytes]:
+        return self.meet("gather", bytes(data), purpose or "an exchange between hosts")
 
     def allocate(self, nbytes: int, label: str, type_text: str = "") -> int:
         made = self.meet("alloc", (nbytes, type_text), "a symmetric allocation")
