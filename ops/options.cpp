@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <cstdlib>
 #include <numeric>
 
@@ -136,9 +137,10 @@ void Options::fail(const std::string &name, const std::string &what) const {
 
 int64_t Options::integer(const std::string &name) const {
   char *end = nullptr;
+  errno = 0;
   long long value = std::strtoll(raw(name).c_str(), &end, 10);
-  if (raw(name).empty() || *end)
-    fail(name, "an integer");
+  if (raw(name).empty() || *end || errno == ERANGE)
+    fail(name, "an integer of 64 bits");
   return value;
 }
 

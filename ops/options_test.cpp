@@ -45,7 +45,9 @@ TEST(Options, DefaultsAndValues) {
 
 TEST(Options, Errors) {
   EXPECT_EQ(failure(R"({"chunk": 1})"), "op has no option 'chunk'; did you mean 'chunks'?");
-  EXPECT_EQ(failure(R"({"chunks": 1.5})"), "op: option 'chunks' is 1.5, needs an integer");
+  EXPECT_EQ(failure(R"({"chunks": 1.5})"), "op: option 'chunks' is 1.5, needs an integer of 64 bits");
+  EXPECT_EQ(failure(R"({"chunks": 9223372036854775808})"),
+            "op: option 'chunks' is 9223372036854775808, needs an integer of 64 bits");
   EXPECT_EQ(failure(R"({"causal": 1})"), "op: option 'causal' is 1, needs true or false");
   EXPECT_EQ(failure(R"({"form": "pusch"})"),
             "op: option 'form' is 'pusch', needs one of push, pull");

@@ -388,6 +388,8 @@ def test_options():
         ty.ops.matmull
     with fails(ty.LaunchError, "option 'block_m' is -1, needs a power of two"):
         ty.ops.matmul(A, B, C, block_m=-1)
+    with fails(ty.LaunchError, "option 'parts' is 4097, needs 1 or more, at most 4096"):
+        ty.ops.matmul(A, B, C, parts=4097)
     with fails(ty.LaunchError, "option 'columns' is 40, more than 'block_n', 32"):
         ty.ops.matmul(A, B, C, block_n=32, columns=40)
     with fails(ty.LaunchError, "option 'columns' is 4000, more than 'block_n', 16"):

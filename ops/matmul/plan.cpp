@@ -77,11 +77,12 @@ MatmulProblem matmulProblem(const Matrix &a, const Matrix &b, int64_t batches,
 }
 
 MatmulChoice matmulChoice(const Call &call) {
+  constexpr int64_t most = 4096; // no tile is larger, nor is any depth cut into more parts
   auto number = [&](const char *name, bool power) {
     int64_t value = call.options.has(name) ? call.options.integer(name) : 0;
-    if (value < 0 || (power && (value & (value - 1))))
+    if (value < 0 || value > most || (power && (value & (value - 1))))
       call.fail("option '" + std::string(name) + "' is " + std::to_string(value) + ", needs " +
-                (power ? "a power of two" : "1 or more") + " (0 chooses)");
+                (power ? "a power of two" : "1 or more") + ", at most " + std::to_string(most) + " (0 chooses)");
     return value;
   };
   return {number("block_m", true), number("block_n", true), number("block_k", true),

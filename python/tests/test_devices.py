@@ -139,6 +139,8 @@ def test_arrays_of_other_libraries():
         print(message(lambda: kernel[(1,)](Interface(dict(facts, strides=(4, 4))), y, 1)))
         print(message(lambda: kernel[(1,)](Interface(dict(facts, data=(4096, False))), y, 1)))
         print(message(lambda: kernel[(1,)](Interface(dict(facts, data=(x.address, True))), y, 1)))
+        for bad in ({}, 5, dict(facts, data=None), dict(facts, shape=3), dict(facts, strides=5), dict(facts, shape=("x",))):
+            print(message(lambda: kernel[(1,)](Interface(bad), y, 1)).split(" that is ")[0])
     ''').splitlines() == [
         "16", "0",
         "LaunchError: argument 'x' has element type <c8, which kernels do not know",
@@ -148,7 +150,8 @@ def test_arrays_of_other_libraries():
         "LaunchError: argument 'x' says that 0x1000 is a device's memory, but no device that tilery "
         "can use has it; see tilery doctor",
         "LaunchError: argument 'x' of 'kernel' is read-only, but the kernel writes it",
-        "hint: pass a writable copy"]
+        "hint: pass a writable copy",
+        *["LaunchError: argument 'x' has a __cuda_array_interface__"] * 6]
 
 
 def test_arrays_of_our_own():

@@ -83,24 +83,30 @@ def from_interface(name: str, value) -> ArrayArgument:
     from tilery.language import dtypes as dt
 
     facts = value.__cuda_array_interface__
-    address, read_only = facts["data"]
     try:
-        kind = np.dtype(facts["typestr"])
+        (address, read_only), kind = facts["data"], facts["typestr"]
+        shape, strides = tuple(map(int, facts["shape"])), facts.get("strides")
+        strides = None if strides is None else tuple(map(int, strides))
+        address = int(address or 0)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise LaunchError(f"argument '{name}' has a __cuda_array_interface__ that is {facts!r}; it needs the "
+                          "entries shape, typestr and data, which is an address and whether it is read-only") from None
+    try:
+        kind = np.dtype(kind)
         element = dt.from_any(kind)
     except Exception:
         raise LaunchError(f"argument '{name}' has element type {facts['typestr']}, which kernels do "
                           "not know") from None
     if not kind.isnative:
         raise LaunchError(f"argument '{name}' has the other byte order ({kind.str})")
-    shape, strides = tuple(facts["shape"]), facts.get("strides")
     if strides is None:
         strides = contiguous(shape, element.itemsize)
     if len(strides) != len(shape):
         raise LaunchError(f"argument '{name}' says by __cuda_array_interface__ that it has shape {list(shape)} "
                           f"and strides {list(strides)}, which have different lengths")
-    device = device_of(name, address or 0, shape)
+    device = device_of(name, address, shape)
     meet_torch()
-    return checked(name, address or 0, shape, strides, element, not read_only, value, device)
+    return checked(name, address, shape, strides, element, not read_only, value, device)
 
 
 def device_of(name: str, address: int, shape) -> int:
