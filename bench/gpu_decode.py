@@ -24,7 +24,7 @@ import tilery as ty
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "ops" / "decode"))
-from decode import combine, decode  # noqa: E402
+from decode import decode  # noqa: E402
 from gpu_gemm import Contender, measure  # noqa: E402
 
 CONTEXTS = [4096, 16384, 131072, 1024, 32768]
@@ -32,7 +32,8 @@ BATCHES = [16, 1, 64, 4]
 GROUPS = [8, 4]
 KV_HEADS, HEAD = 8, 128
 # keys of a tile, warps, stages
-CANDIDATES = [(128, 4, 3), (64, 4, 6), (64, 4, 4)]
+CANDIDATES = [(64, 4, 2), (64, 4, 4), (128, 4, 3)]
+COMBINED_AT_ONCE = 16384  # elements, as in ops/decode/decode.cpp
 BAR_BYTES = 64 << 20
 
 
@@ -40,20 +41,27 @@ def split_counts(pairs, processors):
     return sorted({max(1, turns * processors // pairs) for turns in (1, 2, 4)} | {1})
 
 
-def launch(q, k, v, out, workspace, tile, splits, processors):
-    """The kernels themselves, with tiles and shares as given."""
+class Scratch:
+    """What all candidates of a shape leave partial results in."""
+
+    def __init__(self, pairs, group, splits):
+        self.partials = torch.full((pairs * splits * group * (HEAD + 2),), math.nan, device="cuda")
+        self.arrived = torch.zeros(pairs, dtype=torch.int32, device="cuda")
+
+
+def launch(q, k, v, out, scratch, tile, splits, processors):
+    """The kernel itself, with tiles and shares as given."""
     keys, warps, stages = tile
     batch, heads, head = q.shape
     works, group = batch * KV_HEADS * splits, heads // KV_HEADS
+    left = (scratch.partials, scratch.arrived) if splits > 1 else (None, None)
+    block = ty.next_power_of_2(splits)
     decode[(min(works, processors),)](
-        q, k, v, None, out, workspace if splits > 1 else None, works, splits, KV_HEADS, k.shape[2],
-        head, head**-0.5, *q.stride()[:2], 0, *k.stride()[:3], *v.stride()[:3], *out.stride()[:2], 0,
-        GROUP=group, TOKENS=1, CAUSAL=False, BLOCK_R=64, BLOCK_K=keys, BLOCK_D=head, num_warps=warps,
+        q, k, v, None, out, *left, works, splits, KV_HEADS, k.shape[2], head, head**-0.5,
+        *q.stride()[:2], 0, *k.stride()[:3], *v.stride()[:3], *out.stride()[:2], 0, GROUP=group,
+        TOKENS=1, CAUSAL=False, BLOCK_R=64, BLOCK_K=keys, BLOCK_D=head, BLOCK_S=block,
+        BLOCK_P=min(group, max(1, COMBINED_AT_ONCE // (block * head))), PIECE=head, num_warps=warps,
         num_stages=stages)
-    if splits > 1:
-        combine[(batch * KV_HEADS, group)](
-            workspace, out, splits, KV_HEADS, head, *out.stride()[:2], 0, GROUP=group, TOKENS=1,
-            BLOCK_S=ty.next_power_of_2(splits), BLOCK_D=head, num_warps=4)
 
 
 def error(q, k, v, out, lengths=None):
@@ -69,7 +77,7 @@ def error(q, k, v, out, lengths=None):
     return worst
 
 
-def contenders_of(sets, out, workspace, processors):
+def contenders_of(sets, out, scratch, processors):
     """name -> (what runs on one set of q, k, v; its lengths)."""
     q, k, _ = sets[0]
     batch, context = q.shape[0], k.shape[2]
@@ -77,15 +85,15 @@ def contenders_of(sets, out, workspace, processors):
     ragged = torch.tensor([context - 61 * i % (context // 4) for i in range(batch)],
                           dtype=torch.int32, device="cuda")
     found = {
-        "ops": (lambda q, k, v: ty.ops.decode(q, k, v, out, None, workspace), None),
-        "ops-full": (lambda q, k, v: ty.ops.decode(q, k, v, out, full, workspace), full),
-        "ops-ragged": (lambda q, k, v: ty.ops.decode(q, k, v, out, ragged, workspace), ragged)}
+        "ops": (lambda q, k, v: ty.ops.decode(q, k, v, out), None),
+        "ops-full": (lambda q, k, v: ty.ops.decode(q, k, v, out, full), full),
+        "ops-ragged": (lambda q, k, v: ty.ops.decode(q, k, v, out, ragged), ragged)}
     for tile in CANDIDATES:
         for splits in split_counts(batch * KV_HEADS, processors):
             if splits * tile[0] <= context and splits <= 128:
                 found["x".join(map(str, (*tile, splits)))] = (
                     lambda q, k, v, tile=tile, splits=splits:
-                    launch(q, k, v, out, workspace, tile, splits, processors), None)
+                    launch(q, k, v, out, scratch, tile, splits, processors), None)
     return found
 
 
@@ -97,13 +105,13 @@ def bench_shape(batch, context, group, rounds):
     sets = [(make(batch, KV_HEADS * group, HEAD),
              *(make(batch, KV_HEADS, context, HEAD) for _ in range(2))) for _ in range(copies)]
     out = torch.empty_like(sets[0][0])
-    splits = max(split_counts(batch * KV_HEADS, processors) + [-(-512 // (batch * KV_HEADS))])
-    workspace = torch.full((splits * out.numel() // HEAD * (HEAD + 2),), math.nan, device="cuda")
+    pairs = batch * KV_HEADS
+    scratch = Scratch(pairs, group, max(split_counts(pairs, processors)))
     turns = [sets[i % copies] for i in range(max(copies, 2 if moved > 4e9 else 4))]
     contenders, errors, share = [], {}, {"copy": 1.0}
     spare = torch.empty_like(sets[0][1])  # as many bytes: half are read, half written
     contenders.append(Contender("copy", [lambda k=k: spare.copy_(k) for _, k, _ in turns]))
-    for name, (call, lengths) in contenders_of(sets, out, workspace, processors).items():
+    for name, (call, lengths) in contenders_of(sets, out, scratch, processors).items():
         try:
             out.fill_(math.nan)
             call(*sets[0])

@@ -97,21 +97,21 @@ def attention(q, k, v, out, mask=None, causal=False, scale=None, tile=(16, 16)):
         BLOCK_Q=tile[0], BLOCK_K=tile[1], BLOCK_D=block(head), EVEN=k_len % tile[1] == 0)
 
 
-def decode(q, k, v, out, lengths=None, causal=False, splits=1, instances=3, tile=16):
-    """q, out: [batch, heads, tokens, head]; tile: keys at a time."""
+def decode(q, k, v, out, lengths=None, causal=False, splits=1, instances=3, tile=16, pieces=4):
+    """q, out: [batch, heads, tokens, head]; tile: keys at a time; pieces: of rows, combined at a time."""
     batch, heads, tokens, head = q.shape
     kv_heads, group = k.shape[1], heads // k.shape[1]
-    rows = batch * heads * tokens
-    partial = np.full(splits * rows * (head + 2), np.nan, np.float32) if splits > 1 else None
+    partials = arrived = None
+    if splits > 1:
+        partials = np.full(splits * batch * heads * tokens * (head + 2), np.nan, np.float32)
+        arrived = np.zeros(batch * kv_heads, np.int32)
     steps = [_steps(x)[:3] for x in (q, k, v, out)]
     kernels("decode").decode[(instances,)](
-        q, k, v, lengths, out, partial, batch * kv_heads * splits, splits, kv_heads, k.shape[2],
-        head, head**-0.5, *steps[0], *steps[1], *steps[2], *steps[3], GROUP=group, TOKENS=tokens,
-        CAUSAL=causal, BLOCK_R=block(group * tokens), BLOCK_K=tile, BLOCK_D=block(head))
-    if partial is not None:
-        kernels("decode").combine[(batch * kv_heads, group * tokens)](
-            partial, out, splits, kv_heads, head, *steps[3], GROUP=group, TOKENS=tokens,
-            BLOCK_S=block(splits, 2), BLOCK_D=block(head))
+        q, k, v, lengths, out, partials, arrived, batch * kv_heads * splits, splits, kv_heads,
+        k.shape[2], head, head**-0.5, *steps[0], *steps[1], *steps[2], *steps[3], GROUP=group,
+        TOKENS=tokens, CAUSAL=causal, BLOCK_R=block(group * tokens), BLOCK_K=tile,
+        BLOCK_D=block(head), BLOCK_S=block(splits, 1), BLOCK_P=pieces, PIECE=block(head, most=128))
+    assert arrived is None or not arrived.any(), "counters are 0 again"
 
 
 def swiglu(gate, out, up=None):

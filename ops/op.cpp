@@ -159,15 +159,17 @@ static tilery_device_properties propertiesOf(int32_t number) {
   return number == 0 ? host : ask(number);
 }
 
-tilery_device_properties Call::device() const {
+int32_t Call::deviceNumber() const {
   for (const tilery_tensor &tensor : tensors) {
     if (tensor.rank < 0 || !tensor.data)
       continue;
     bool byAddress = tensor.device == TILERY_DEVICE_BY_ADDRESS;
-    return propertiesOf(byAddress ? tilery_device_of(tensor.data) : int32_t(tensor.device));
+    return byAddress ? tilery_device_of(tensor.data) : int32_t(tensor.device);
   }
-  return propertiesOf(worldHandle ? tilery_world_device(worldHandle) : 0);
+  return worldHandle ? tilery_world_device(worldHandle) : 0;
 }
+
+tilery_device_properties Call::device() const { return propertiesOf(deviceNumber()); }
 
 Memory memory(const tilery_tensor &tensor) {
   int64_t extent = elements(tensor) ? 1 : 0;

@@ -47,8 +47,10 @@ public:
   /// A LaunchError in the user's words: "matmul: <message>".
   [[noreturn]] void fail(const std::string &message) const;
 
-  /// Where the tensors are, and what that device can do. Tensors without elements are nowhere: of a
-  /// call without others, the world's device.
+  /// Where the tensors are. Those without elements are nowhere: of a call without others, the world's
+  /// device.
+  int32_t deviceNumber() const;
+  /// What that device can do.
   tilery_device_properties device() const;
 
   // Checks; each names the tensor and both values.

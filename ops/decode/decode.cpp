@@ -4,11 +4,12 @@
 // [batch, heads of the cache, keys, head]; how many instances share the keys of a sequence.
 #include "ops/kernels.h"
 #include "ops/launch_options.h"
+#include "ops/partials.h"
 #include "ops/registry.h"
 
 #include <cmath>
 #include <limits>
-#include <variant>
+#include <optional>
 
 namespace tilery::ops {
 
@@ -17,19 +18,27 @@ namespace {
 // Queries of one tile, and shares of the keys of a sequence.
 constexpr int64_t mostRows = 128, mostSplits = 128;
 
-enum Position : size_t { Q, K, V, Out, Lengths, Scratch };
+enum Position : size_t { Q, K, V, Out, Lengths };
 
 struct Shape {
   int64_t batch, heads, kvHeads, tokens, head, keys;
   int64_t pairs() const { return batch * kvHeads; }
   int64_t rows() const { return heads / kvHeads * tokens; } ///< of a pair
-  /// Floats that the partial results of one split take: sums, peak and total of each row.
-  int64_t floatsOfSplit() const { return pairs() * rows() * (head + 2); }
+  /// Floats of a partial result: sums, peak and total of each row.
+  int64_t floatsOfPart() const { return rows() * (head + 2); }
 };
 
 struct Tiles {
   int64_t rows, keys, warps, stages;
 };
+
+struct Combining {
+  int64_t splits, pieces, piece;
+};
+
+int64_t elementBytes(const Call &call) {
+  return tilery_dtype_size(static_cast<tilery_dtype>(call.tensor(Q).dtype));
+}
 
 /// From one token to the next; a tensor without that dimension has one token.
 int64_t tokenStride(const tilery_tensor &tensor) {
@@ -79,40 +88,42 @@ static Shape shapeOf(const Call &call) {
   return s;
 }
 
-// Where memory is copied ahead into that of an instance, most of it is filled with keys and values:
-// they hide the latency. Such products take 64 rows or more; what the padding computes is free,
-// since the cache is what takes time.
-// Smaller tiles end sooner after the last keys have come, which counts where a processor has few.
+// Where memory is copied ahead into that of an instance, keys and values on their way there hide
+// the latency. Such products take 64 rows or more; what the padding computes is free, since the
+// cache is what takes time. Where four warps have registers for it, 64 KiB ahead are best (H200,
+// caches of 64 MiB and more): smaller tiles end sooner after the last keys have come.
 static Tiles chooseTiles(const Call &call, const Shape &s) {
-  constexpr int64_t ahead = 192 << 10, fewBytes = 2 << 20, mostOfFew = 4;
+  constexpr int64_t shared = 192 << 10, ahead = 64 << 10;
   tilery_device_properties device = call.device();
   int64_t width = blockFor(s.head, 16, 1 << 20);
-  int64_t size = tilery_dtype_size(static_cast<tilery_dtype>(call.tensor(Q).dtype));
-  if (size != 2 || device.shared_bytes < ahead || width > 256)
+  int64_t size = elementBytes(call);
+  if (size != 2 || device.shared_bytes < shared || width > 256)
     return {blockFor(s.rows(), hasWarps(device) ? 16 : 1, mostRows), blockFor(s.keys, 16, 64), 4,
             3};
+  constexpr int64_t keys = 64;
   int64_t rows = blockFor(s.rows(), 64, mostRows);
-  bool isSmall = width <= 128 && rows == 64; // four warps have registers for it
-  bool hasFew = 2 * s.pairs() * s.keys * s.head * size <= fewBytes * device.processors;
-  int64_t keys = isSmall && !hasFew ? 128 : 64;
-  int64_t stages = std::clamp<int64_t>(ahead / (keys * 2 * width * size), 2, 8);
-  if (isSmall && hasFew)
-    stages = std::min(stages, mostOfFew);
-  return {rows, keys, isSmall ? 4 : 8, stages};
+  bool isSmall = width <= 128 && rows == 64;
+  int64_t stages = (isSmall ? ahead : shared) / (keys * 2 * width * size);
+  return {rows, keys, isSmall ? 4 : 8, std::clamp<int64_t>(stages, 2, 8)};
 }
 
-// The time of the busiest processor, in tiles: each share of the keys has a beginning and an end,
-// and combining them is another launch. More than `mostWorks` shares balance nothing any more.
-static int64_t bestSplits(const Shape &s, int64_t tileKeys, int64_t processors, int64_t fitting) {
-  constexpr double edge = 0.25, combining = 1;
+// The time of the busiest processor, in bytes that it reads meanwhile: each share of the keys has a
+// beginning and an end, and the last instance of a pair waits for memory a few times and reads all
+// partial results, from a cache. Figures of an H200, on which 32 KiB take a microsecond. More than
+// `mostWorks` shares balance nothing any more.
+static int64_t bestSplits(const Shape &s, int64_t tileKeys, int64_t size, int64_t processors) {
+  constexpr double edge = 80 << 10, combining = 32 << 10, cached = 0.5;
   constexpr int64_t mostWorks = 512;
   int64_t tiles = std::max<int64_t>(1, ceilDiv(s.keys, tileKeys));
-  int64_t most = std::min({tiles, mostSplits, ceilDiv(mostWorks, s.pairs()), fitting});
+  int64_t most = std::min({tiles, mostSplits, ceilDiv(mostWorks, s.pairs())});
+  double tileBytes = double(2 * tileKeys * s.head * size), partBytes = double(4 * s.floatsOfPart());
   int64_t best = 1;
   double least = std::numeric_limits<double>::max();
   for (int64_t splits = 1; splits <= most; ++splits) {
     double turns = double(ceilDiv(s.pairs() * splits, processors));
-    double cost = turns * (double(ceilDiv(tiles, splits)) + edge) + (splits > 1 ? combining : 0);
+    double cost = turns * (double(ceilDiv(tiles, splits)) * tileBytes + edge);
+    if (splits > 1)
+      cost += combining + cached * double(splits + 1) * partBytes;
     if (cost < least)
       best = splits, least = cost;
   }
@@ -120,38 +131,28 @@ static int64_t bestSplits(const Shape &s, int64_t tileKeys, int64_t processors, 
 }
 
 static int64_t chooseSplits(const Call &call, const Shape &s, int64_t tileKeys) {
-  int64_t wanted = call.options.integer("splits"), held = 0;
+  int64_t wanted = call.options.integer("splits");
   if (wanted < 0)
     call.fail("option 'splits' is " + std::to_string(wanted) + ", needs 1 or more (0 chooses)");
-  if (call.has(Scratch)) {
-    call.needRank(Scratch, 1);
-    call.needType(Scratch, {TILERY_FP32});
-    call.needContiguous(Scratch);
-    held = call.tensor(Scratch).shape[0];
-  }
   if (wanted > mostSplits)
     call.fail("option 'splits' is " + std::to_string(wanted) + ", at most " +
               std::to_string(mostSplits) + " can be combined");
-  if (wanted > 1 && wanted * s.floatsOfSplit() > held)
-    call.fail("'workspace' holds " + std::to_string(held) + " floats, but " +
-              std::to_string(wanted) + " splits need " +
-              std::to_string(wanted * s.floatsOfSplit()));
-  if (wanted)
-    return wanted;
-  int64_t fitting = std::max<int64_t>(1, held / s.floatsOfSplit());
-  return bestSplits(s, tileKeys, call.device().processors, fitting);
+  if (wanted > 1 && s.pairs() > mostCombined)
+    call.fail("option 'splits' is " + std::to_string(wanted) + " for " + std::to_string(s.pairs()) +
+              " sequences and heads of the cache, possible for " + std::to_string(mostCombined) +
+              " at most");
+  return wanted ? wanted : bestSplits(s, tileKeys, elementBytes(call), call.device().processors);
 }
 
-static void combine(const Call &call, const Shape &s, int64_t splits) {
-  const tilery_tensor &out = call.tensor(Out);
-  int64_t blockS = blockFor(splits, 2, mostSplits), blockD = blockFor(s.head, 16, 1 << 20);
-  int64_t warps = std::clamp<int64_t>(blockS * blockD / 2048, 4, 16);
-  kernel("decode", "combine")
-      .launchOn(call.worldOrNull(),
-                {.x = s.pairs(), .y = s.rows(), .options = launchOptions(call.device(), warps)},
-                memory(call.tensor(Scratch)), memory(out), splits, s.kvHeads, s.head,
-                stride(out, 0), stride(out, 1), tokenStride(out), s.heads / s.kvHeads, s.tokens,
-                blockS, blockD);
+// What is combined at a time: pieces of rows, so many that the partial results of all splits stay
+// in registers.
+static Combining chooseCombining(const Shape &s, int64_t splits, int64_t blockD) {
+  constexpr int64_t longest = 128, inRegisters = 16384;
+  if (splits == 1)
+    return {1, 1, blockD};
+  int64_t block = blockFor(splits, 2, mostSplits), piece = std::min(blockD, longest);
+  int64_t most = std::max<int64_t>(1, inRegisters / (block * piece));
+  return {block, blockFor(s.rows() * (blockD / piece), 1, most), piece};
 }
 
 static void run(Call &call) {
@@ -164,32 +165,31 @@ static void run(Call &call) {
       call.options.isNull("scale") ? 1 / std::sqrt(double(s.head)) : call.options.real("scale");
   Tiles tiles = chooseTiles(call, s);
   int64_t splits = chooseSplits(call, s, tiles.keys), works = s.pairs() * splits;
+  int64_t blockD = blockFor(s.head, 16, 1 << 20);
+  Combining combining = chooseCombining(s, splits, blockD);
+  Partials partials;
+  if (splits > 1)
+    partials = partialsFor(call, s.pairs(), works * s.floatsOfPart(), TILERY_FP32);
+  std::optional<Memory> lengths;
+  if (call.has(Lengths))
+    lengths = memory(call.tensor(Lengths));
   tilery_device_properties device = call.device();
   Launch how{.x = std::min<int64_t>(works, device.processors),
              .options = launchOptions(device, tiles.warps, tiles.stages)};
-  auto launch = [&](const auto &lengths, const auto &partial) {
-    kernel("decode", "decode")
-        .launchOn(call.worldOrNull(), how, memory(q), memory(k), memory(v), lengths, memory(out),
-                  partial, works, splits, s.kvHeads, s.keys, s.head, scale, stride(q, 0),
-                  stride(q, 1), tokenStride(q), stride(k, 0), stride(k, 1), stride(k, 2),
-                  stride(v, 0), stride(v, 1), stride(v, 2), stride(out, 0), stride(out, 1),
-                  tokenStride(out), s.heads / s.kvHeads, s.tokens,
-                  call.options.flag("causal") && s.tokens > 1, tiles.rows, tiles.keys,
-                  blockFor(s.head, 16, 1 << 20));
-  };
-  using Maybe = std::variant<std::nullptr_t, Memory>;
-  auto optional = [&](bool given, size_t at) {
-    return given ? Maybe(memory(call.tensor(at))) : Maybe(nullptr);
-  };
-  std::visit(launch, optional(call.has(Lengths), Lengths), optional(splits > 1, Scratch));
-  if (splits > 1)
-    combine(call, s, splits);
+  kernel("decode", "decode")
+      .launchOn(call.worldOrNull(), how, memory(q), memory(k), memory(v), lengths, memory(out),
+                partials.values, partials.arrived, works, splits, s.kvHeads, s.keys, s.head, scale,
+                stride(q, 0), stride(q, 1), tokenStride(q), stride(k, 0), stride(k, 1),
+                stride(k, 2), stride(v, 0), stride(v, 1), stride(v, 2), stride(out, 0),
+                stride(out, 1), tokenStride(out), s.heads / s.kvHeads, s.tokens,
+                call.options.flag("causal") && s.tokens > 1, tiles.rows, tiles.keys, blockD,
+                combining.splits, combining.pieces, combining.piece);
 }
 
 const Op &decodeOp() {
   static const Op op{"decode",
                      "attention of a few new tokens over a cache of keys and values",
-                     {"q", "k", "v", "out", "lengths?", "workspace?"},
+                     {"q", "k", "v", "out", "lengths?"},
                      {{"causal", "false"}, {"scale", "null"}, {"splits", "0"}},
                      run};
   return op;

@@ -3,7 +3,7 @@
 """Attention of one or a few new tokens over a cache of keys and values (flash decoding).
 
 The cache is read once: the query heads that share a head of the cache are the rows of one tile. The
-keys of a sequence are dealt out to several instances, whose partial results are combined.
+keys of a sequence are dealt out to several instances, the last of which combines their results.
 """
 
 import tilery as ty
@@ -58,11 +58,54 @@ def attend(query, k_rows, v_rows, limit, origin, first, last, K_LEN, HEAD, scale
 
 
 @ty.jit
-def decode(q, k, v, lengths, out, partial, works, splits, kv_heads, K_LEN, HEAD, scale,
+def combine(sums, peaks, totals, out, splits, HEAD, stride_oh, stride_ot, ROWS: tl.constexpr,
+            TOKENS: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_S: tl.constexpr,
+            BLOCK_P: tl.constexpr, PIECE: tl.constexpr):
+    """The ROWS rows of `out`, its first one at `out`, from `splits` partial results of each: sums
+    [splits, ROWS, HEAD], peaks and totals [splits, ROWS]. Always in the same order.
+
+    BLOCK_P pieces of rows, PIECE long, are made at a time, of all splits, BLOCK_S or fewer.
+    """
+    PIECES: tl.constexpr = BLOCK_D // PIECE
+    split = tl.arange(0, BLOCK_S)[:, None]
+    for begin in range(0, ROWS * PIECES, BLOCK_P):
+        piece = begin + tl.arange(0, BLOCK_P)
+        row = piece // PIECES
+        dims = (piece % PIECES * PIECE)[:, None] + tl.arange(0, PIECE)[None, :]
+        inside = (row < ROWS)[:, None] & (dims < HEAD)
+        at = split * ROWS + row[None, :]
+        known = (split < splits) & (row < ROWS)[None, :]
+        # All loads first: combining is as long as their latency.
+        peak = tl.load(peaks + at, mask=known, other=float("-inf"))
+        total = tl.load(totals + at, mask=known, other=0.0)
+        sum_ = tl.load(sums + (at[:, :, None] * HEAD + dims[None, :, :]),
+                       mask=known[:, :, None] & inside[None, :, :], other=0.0)
+        highest = tl.max(peak, axis=0)
+        weights = tl.exp2(peak - tl.where(highest == float("-inf"), 0.0, highest)[None, :])
+        whole = tl.sum(weights * total, axis=0)
+        inverse = 1.0 / tl.where(whole == 0.0, 1.0, whole)
+        acc = tl.sum(weights[:, :, None] * sum_, axis=0)
+        o_rows = out + (row // TOKENS).to(tl.int64) * stride_oh + row % TOKENS * stride_ot
+        tl.store(o_rows[:, None] + dims, acc * inverse[:, None], mask=inside)
+
+
+@ty.jit
+def leave(acc, peak, total, sums, peaks, totals, split, rows, dims, inside, HEAD,
+          ROWS: tl.constexpr):
+    """One partial result, where `combine` finds it."""
+    row = split * ROWS + rows
+    tl.store(sums + row[:, None] * HEAD + dims[None, :], acc, mask=inside)
+    tl.store(peaks + row, peak, mask=rows < ROWS)
+    tl.store(totals + row, total, mask=rows < ROWS)
+
+
+@ty.jit
+def decode(q, k, v, lengths, out, partials, arrived, works, splits, kv_heads, K_LEN, HEAD, scale,
            stride_qb, stride_qh, stride_qt, stride_kb, stride_kh, stride_kt,
            stride_vb, stride_vh, stride_vt, stride_ob, stride_oh, stride_ot,
            GROUP: tl.constexpr, TOKENS: tl.constexpr, CAUSAL: tl.constexpr,
-           BLOCK_R: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_D: tl.constexpr):
+           BLOCK_R: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_D: tl.constexpr,
+           BLOCK_S: tl.constexpr, BLOCK_P: tl.constexpr, PIECE: tl.constexpr):
     """out = softmax(q k^T * scale) v over lengths[batch] keys; any number of instances.
 
     q and out: [batch, kv_heads x GROUP, TOKENS, HEAD]; k and v: [batch, kv_heads, K_LEN, HEAD]; the
@@ -71,23 +114,27 @@ def decode(q, k, v, lengths, out, partial, works, splits, kv_heads, K_LEN, HEAD,
     gets 0, a sequence of a length that the cache cannot have nan. What the cache holds behind a
     sequence's keys is not used, whatever it is.
 
-    `partial` None: one split, whose result goes to `out`. Else floats: sums [splits, batch x
-    kv_heads, GROUP x TOKENS, HEAD], then the peaks and then the totals of the same rows.
+    `partials` None: one split. Else the splits of a pair, that is of a sequence and a head of the
+    cache, leave partial results, which the last one combines (BLOCK_S, BLOCK_P, PIECE: as there).
+    `partials` are floats: sums [pairs, splits, GROUP x TOKENS, HEAD], then the peaks and then the
+    totals of the same rows. `arrived` has an int32 for each pair, all 0 before and after.
     """
+    ROWS: tl.constexpr = GROUP * TOKENS
     rows = tl.arange(0, BLOCK_R)
     dims = tl.arange(0, BLOCK_D)
     member = (rows // TOKENS).to(tl.int64)
     token = rows % TOKENS
-    inside = (rows < GROUP * TOKENS)[:, None] & (dims < HEAD)[None, :]
+    inside = (rows < ROWS)[:, None] & (dims < HEAD)[None, :]
     scale = scale * LOG2E
     for work in range(tl.program_id(0), works, tl.num_programs(0)):
         pair = work // splits
+        split = work % splits
         batch = (pair // kv_heads).to(tl.int64)
         kv_head = (pair % kv_heads).to(tl.int64)
         length, wrong = keys_of(lengths, batch, K_LEN)
         tiles = tl.cdiv(length, BLOCK_K)
         share = tl.cdiv(tiles, splits)
-        first = work % splits * share
+        first = split * share
         # The last tile ends with the last key, so that only tile 0 is cut off, at its beginning:
         # behind the keys the cache may hold nan, which a weight of 0 would not hide.
         origin = length - tiles * BLOCK_K
@@ -100,46 +147,18 @@ def decode(q, k, v, lengths, out, partial, works, splits, kv_heads, K_LEN, HEAD,
                                   tl.minimum(first + share, tiles), K_LEN, HEAD, scale, stride_kt,
                                   stride_vt, dims, CAUSAL, BLOCK_K)
         total += wrong
-        if partial is None:
+        out_pair = out + batch * stride_ob + kv_head * GROUP * stride_oh
+        if partials is None:
             inverse = 1.0 / tl.where(total == 0.0, 1.0, total)
-            o_tile = (out + batch * stride_ob + (kv_head * GROUP + member)[:, None] * stride_oh
-                      + token[:, None] * stride_ot + dims[None, :])
-            tl.store(o_tile, acc * inverse[:, None], mask=inside)
+            o_tile = out_pair + member[:, None] * stride_oh + token[:, None] * stride_ot
+            tl.store(o_tile + dims[None, :], acc * inverse[:, None], mask=inside)
         else:
-            pairs = works // splits
-            row = (work % splits * pairs + pair).to(tl.int64) * (GROUP * TOKENS) + rows
-            peaks = partial + works.to(tl.int64) * (GROUP * TOKENS) * HEAD
-            totals = peaks + works.to(tl.int64) * (GROUP * TOKENS)
-            tl.store(partial + row[:, None] * HEAD + dims[None, :], acc, mask=inside)
-            tl.store(peaks + row, peak, mask=rows < GROUP * TOKENS)
-            tl.store(totals + row, total, mask=rows < GROUP * TOKENS)
-
-
-@ty.jit
-def combine(partial, out, splits, kv_heads, HEAD, stride_ob, stride_oh, stride_ot,
-            GROUP: tl.constexpr, TOKENS: tl.constexpr, BLOCK_S: tl.constexpr,
-            BLOCK_D: tl.constexpr):
-    """out from the partial results of `decode`, always in the same order; grid (batch x
-    kv_heads, GROUP x TOKENS), one row of `out` an instance; BLOCK_S is not less than `splits`."""
-    pair = tl.program_id(0)
-    row = tl.program_id(1)
-    rows = tl.num_programs(0).to(tl.int64) * (GROUP * TOKENS)
-    split = tl.arange(0, BLOCK_S).to(tl.int64)
-    dims = tl.arange(0, BLOCK_D)
-    known = split < splits
-    at = split * rows + pair.to(tl.int64) * (GROUP * TOKENS) + row
-    peaks = partial + splits * rows * HEAD
-    # All loads first: the kernel is as long as their latency.
-    peak = tl.load(peaks + at, mask=known, other=float("-inf"))
-    totals = tl.load(peaks + splits * rows + at, mask=known, other=0.0)
-    sums = tl.load(partial + at[:, None] * HEAD + dims[None, :],
-                   mask=known[:, None] & (dims < HEAD)[None, :], other=0.0)
-    highest = tl.max(peak, axis=0)
-    weights = tl.exp2(peak - tl.where(highest == float("-inf"), 0.0, highest))
-    total = tl.sum(weights * totals, axis=0)
-    acc = tl.sum(weights[:, None] * sums, axis=0)
-    head = pair % kv_heads * GROUP + row // TOKENS
-    o_row = (out + (pair // kv_heads).to(tl.int64) * stride_ob + head.to(tl.int64) * stride_oh
-             + row % TOKENS * stride_ot)
-    inverse = 1.0 / tl.where(total == 0.0, 1.0, total)
-    tl.store(o_row + dims, acc * inverse, mask=dims < HEAD)
+            before = (pair * splits).to(tl.int64) * ROWS  # rows of the pairs before
+            sums = partials + before * HEAD
+            peaks = partials + works.to(tl.int64) * ROWS * HEAD + before
+            totals = peaks + works.to(tl.int64) * ROWS
+            leave(acc, peak, total, sums, peaks, totals, split, rows, dims, inside, HEAD, ROWS)
+            if tl.atomic_add(arrived + pair, 1, sem="acq_rel", scope="gpu") == splits - 1:
+                combine(sums, peaks, totals, out_pair, splits, HEAD, stride_oh, stride_ot, ROWS,
+                        TOKENS, BLOCK_D, BLOCK_S, BLOCK_P, PIECE)
+                tl.store(arrived + pair, 0)  # for the next launch

@@ -83,11 +83,21 @@ def test_several_tokens(backend, tokens, causal, splits):
     check(q, k, v, out, lengths, causal)
 
 
-@pytest.mark.parametrize("group,kv_heads,head", [(1, 2, 8), (8, 1, 24), (5, 2, 64)])
-def test_grouped_heads(backend, group, kv_heads, head):
+@pytest.mark.parametrize("group,kv_heads,head,pieces", [
+    (1, 2, 8, 1), (8, 1, 24, 2), (5, 2, 64, 8), (3, 1, 130, 1), (3, 1, 256, 4)])
+def test_grouped_heads(backend, group, kv_heads, head, pieces):
     q, k, v, out = data(group=group, kv_heads=kv_heads, head=head)
-    direct.decode(q, k, v, out, splits=2, instances=2)
+    direct.decode(q, k, v, out, splits=2, instances=2, pieces=pieces)
     check(q, k, v, out, None)
+
+
+@pytest.mark.parametrize("splits", [2, 3, 7, 33, 128])
+def test_any_number_of_splits(backend, splits):
+    """Also more than a sequence has tiles, of which 600 keys are 38."""
+    lengths = np.array([600, 0, 1, 16, 17, 590, 300], np.int32)
+    q, k, v, out = data(batch=7, kv_heads=1, tokens=2, keys=600, lengths=lengths)
+    direct.decode(q, k, v, out, lengths, causal=True, splits=splits, instances=40)
+    check(q, k, v, out, lengths, causal=True)
 
 
 def test_a_cache_with_tokens_before_heads(backend):
@@ -110,9 +120,33 @@ def test_the_same_bits_again(backend):
 def test_host(host, dtype, head, keys, splits):
     lengths = np.array([keys, keys // 3, 70], np.int32)
     q, k, v, out = data(dtype, batch=3, group=4, head=head, keys=keys, lengths=lengths)
-    workspace = np.full(8 * out.size // head * (head + 2), np.nan, np.float32)
-    ty.ops.decode(q, k, v, out, lengths, workspace, splits=splits)
+    ty.ops.decode(q, k, v, out, lengths, splits=splits)
     check(q, k, v, out, lengths)
+
+
+@pytest.mark.parametrize("kv_heads,group,tokens,head", [(1, 16, 8, 128), (2, 4, 3, 256), (2, 8, 1, 64)])
+@pytest.mark.parametrize("splits", [2, 3, 33, 128])
+def test_host_of_any_number_of_splits(host, kv_heads, group, tokens, head, splits):
+    lengths = np.array([0, 2, 64, 65, 1000, 700], np.int32)
+    q, k, v, out = data("bf16", 6, kv_heads, group, tokens, head, 1000, lengths)
+    ty.ops.decode(q, k, v, out, lengths, causal=True, splits=splits)
+    check(q, k, v, out, lengths, causal=True)
+
+
+def test_host_again_and_again(host):
+    """Calls find the counters of those before them at 0, also when matmul used them in between."""
+    q, k, v, out = data("fp32", batch=3, group=4, head=64, keys=500)
+    a, b = np.ones((32, 512), np.float32), np.ones((512, 32), np.float32)
+    results = []
+    for splits in (4, 128, 3, 4):
+        c = np.empty((32, 32), np.float32)
+        ty.ops.matmul(a, b, c, parts=4)
+        assert (c == 512).all()
+        out[:] = np.nan
+        ty.ops.decode(q, k, v, out, splits=splits)
+        check(q, k, v, out, None)
+        results.append(out.copy())
+    np.testing.assert_array_equal(results[0], results[-1])
 
 
 @pytest.mark.parametrize("tokens,causal", [(1, False), (4, True)])
@@ -125,7 +159,7 @@ def test_host_with_more_sequences_than_processors(host, tokens, causal):
 
 
 @pytest.mark.parametrize("tokens", [1, 3])
-def test_host_without_lengths_and_workspace(host, tokens):
+def test_host_without_lengths(host, tokens):
     q, k, v, out = data("bf16", tokens=tokens, head=64, keys=200)
     ty.ops.decode(q, k, v, out, causal=True)
     check(q, k, v, out, None, causal=True)
@@ -133,7 +167,7 @@ def test_host_without_lengths_and_workspace(host, tokens):
 
 def test_host_of_one_token_without_its_dimension(host):
     q, k, v, out = data("fp16", head=64, keys=200)
-    ty.ops.decode(q[:, :, 0], k, v, out[:, :, 0], None, np.empty(9000, np.float32), splits=4)
+    ty.ops.decode(q[:, :, 0], k, v, out[:, :, 0], splits=4)
     check(q, k, v, out, None)
 
 
@@ -145,8 +179,6 @@ def test_checks(compiled):
         ty.ops.decode(q, np.zeros((2, 4, 9, 16), "f4"), np.zeros((2, 4, 9, 16), "f4"), out)
     with fails(ty.LaunchError, r"'lengths' has shape \[3\]", "batch of 'q'"):
         ty.ops.decode(q, k, v, out, np.zeros(3, np.int32))
-    with fails(ty.LaunchError, "'workspace' holds 100 floats, but 4 splits need 864"):
-        ty.ops.decode(q, k, v, out, None, np.zeros(100, "f4"), splits=4)
     with fails(ty.LaunchError, "option 'splits' is 129, at most 128 can be combined"):
         ty.ops.decode(q, k, v, out, splits=129)
     with fails(ty.LaunchError, "option 'splits' is -1, needs 1 or more"):
@@ -155,8 +187,12 @@ def test_checks(compiled):
     with fails(ty.LaunchError, "150 queries share a head of the cache", "3 heads of 50 tokens",
                "at most 128 can; use attention"):
         ty.ops.decode(long, k, v, np.zeros_like(long))
-    with fails(ty.LaunchError, "'workspace' shares memory with 'q'"):
-        ty.ops.decode(q, k, v, out, None, q.reshape(-1), splits=1)
+    with fails(ty.LaunchError, "'out' shares memory with 'q'"):
+        ty.ops.decode(q, k, v, q)
+    many = [np.zeros((65537, 1, 1, 1), np.float32) for _ in range(4)]
+    with fails(ty.LaunchError, "option 'splits' is 2 for 65537 sequences and heads of the cache",
+               "possible for 65536 at most"):
+        ty.ops.decode(*many, splits=2)
     endless = as_strided(k, (2, 2, 2**30 + 1, 16), (*k.strides[:2], 0, 4))
     with fails(ty.LaunchError, r"'k' has 1073741825 keys, at most 2\^30 can be numbered"):
         ty.ops.decode(q, endless, endless, out)

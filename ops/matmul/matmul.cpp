@@ -5,10 +5,10 @@
 #include "ops/kernels.h"
 #include "ops/launch_options.h"
 #include "ops/matmul/plan.h"
+#include "ops/partials.h"
 #include "ops/registry.h"
 
 #include <array>
-#include <cstring>
 #include <optional>
 
 namespace tilery::ops {
@@ -94,30 +94,14 @@ MatmulPlan plan(const Call &call) {
 }
 
 // Parts of tiles, and a counter for each tile that is cut.
-struct Parts {
-  std::optional<Memory> partials, arrived;
-};
-
-Parts partsFor(Call &call, const MatmulPlan &plan, int64_t tiles, int32_t dtype) {
+Partials partialsOf(Call &call, const MatmulPlan &plan, int64_t tiles) {
   if (plan.parts == 1)
     return {};
-  // Counters are 0 between launches, whatever their number: they have a place of their own.
-  constexpr int64_t counters = 256 << 10;
-  if (tiles * 4 > counters)
+  if (tiles > mostCombined)
     call.fail("option 'parts' is " + std::to_string(plan.parts) + " for " + std::to_string(tiles) +
-              " tiles, possible for " + std::to_string(counters / 4) + " at most");
-  int64_t parts =
-      plan.parts * tiles * plan.rows * plan.columns * tilery_dtype_size(accumulator(dtype));
-  void *memory = nullptr;
-  uint32_t given = call.tensor(A).device;
-  int32_t device =
-      given == TILERY_DEVICE_BY_ADDRESS ? tilery_device_of(call.tensor(A).data) : int32_t(given);
-  check(tilery_device_workspace(call.worldOrNull(), device, size_t(counters + parts), &memory));
-  char *bytes = static_cast<char *>(memory);
-  if (device == 0) // where a launch can be interrupted between instances
-    std::memset(bytes, 0, size_t(tiles) * 4);
-  return {Memory{bytes + counters, accumulator(dtype), parts, false, uint32_t(device)},
-          Memory{bytes, TILERY_INT32, counters, false, uint32_t(device)}};
+              " tiles, possible for " + std::to_string(mostCombined) + " at most");
+  return partialsFor(call, tiles, plan.parts * tiles * plan.rows * plan.columns,
+                     accumulator(call.tensor(A).dtype));
 }
 
 void run(Call &call) {
@@ -130,7 +114,7 @@ void run(Call &call) {
   MatmulPlan p = plan(call);
   int64_t batches = a.rank == 3 ? a.shape[0] : 1;
   int64_t tiles = ceilDiv(extent(a, 2), p.rows) * ceilDiv(extent(b, 1), p.columns) * batches;
-  Parts parts = partsFor(call, p, tiles - p.whole, a.dtype);
+  Partials parts = partialsOf(call, p, tiles - p.whole);
   auto optional = [&](size_t at) {
     return call.has(at) ? std::optional(memory(call.tensor(at))) : std::nullopt;
   };
@@ -141,7 +125,7 @@ void run(Call &call) {
   Launch how{.x = p.instances, .options = launchOptions(call.device(), p.warps, p.stages)};
   kernel("matmul", "matmul")
       .launchOn(call.worldOrNull(), how, memory(a), memory(b), memory(c), optional(Bias),
-                optional(Residual), optional(ScaleA), optional(ScaleB), parts.partials,
+                optional(Residual), optional(ScaleA), optional(ScaleB), parts.values,
                 parts.arrived, extent(a, 2), extent(b, 1), extent(a, 1), batches, sa[0], sa[1],
                 sa[2], sb[0], sb[1], sb[2], sc[0], sc[1], sc[2], sr[0], sr[1], sr[2],
                 scaleStep(ScaleA), scaleStep(ScaleB), p.whole, p.parts, p.partSteps, p.blockM, p.blockN,

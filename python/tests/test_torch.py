@@ -208,6 +208,40 @@ def test_operators_of_decoding(device):
             rtol=1e-5, atol=1e-5)
 
 
+def plain_attention(q, k, v):
+    return torch.nn.functional.scaled_dot_product_attention(
+        q.double(), *(x.double().repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v)))
+
+
+def test_decode_in_graphs_and_on_streams(gpu):
+    """Each stream and each graph has its own counters, which every call leaves at 0."""
+    register_ops()
+    g = torch.Generator().manual_seed(4)
+    q, other = (torch.randn(2, 16, 1, 128, generator=g).to(gpu, torch.bfloat16) for _ in range(2))
+    k, v = (torch.randn(2, 2, 8000, 128, generator=g).to(gpu, torch.bfloat16) for _ in range(2))
+    expected = [plain_attention(x, k, v) for x in (q, other)]
+    check = lambda values: [torch.testing.assert_close(x.double(), y, rtol=2e-2, atol=2e-3)  # noqa: E731
+                            for x, y in zip(values, expected)]
+    first = [torch.ops.tilery.decode(x, k, v) for x in (q, other)]
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        recorded = [torch.ops.tilery.decode(x, k, v) for x in (q, other)]
+    streams = [torch.cuda.Stream() for _ in range(2)]
+    for _ in range(5):
+        for x in recorded:
+            x.zero_()
+        torch.cuda.synchronize()
+        beside = []
+        for stream, x in zip(streams, (q, other)):
+            with torch.cuda.stream(stream):
+                beside.append(torch.ops.tilery.decode(x, k, v))
+        graph.replay()
+        torch.cuda.synchronize()
+        for values in (recorded, beside):
+            check(values)
+            assert all(torch.equal(x, y) for x, y in zip(values, first))
+
+
 def test_fake_operators_have_the_right_shapes():
     register_ops()
     with torch._subclasses.FakeTensorMode():

@@ -66,14 +66,9 @@ def attention(q, k, v, mask=None, causal=False, scale=None):
 
 
 def decode(q, k, v, lengths=None, causal=False, scale=None):
-    import torch
     q, k, v = (t if t.stride(-1) == 1 else t.contiguous() for t in (q, k, v))
     out = _like(q)
-    # Room for all splits that balance anything (docs/operators.md).
-    splits = -(-512 // max(1, k.shape[0] * k.shape[1]))
-    rows = q.numel() // max(1, q.shape[-1])
-    workspace = torch.empty(splits * rows * (q.shape[-1] + 2), dtype=torch.float32, device=q.device)
-    ops.decode(q, k, v, out, lengths, workspace, causal=causal, scale=scale)
+    ops.decode(q, k, v, out, lengths, causal=causal, scale=scale)
     return out
 
 
