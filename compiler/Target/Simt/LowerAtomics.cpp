@@ -36,7 +36,8 @@ static bool acquires(core::MemorySemantic semantic) {
 }
 
 // A release is one of the whole program instance: a barrier before it collects the other threads'
-// writes; after an acquire a barrier hands it on.
+// writes; after an acquire a barrier hands it on. So the thread that updates a scalar fences for all;
+// of a tile each thread updates elements.
 LogicalResult Lowering::lowerAtomic(Operation *op, Value pointer, Value mask,
                                     core::MemorySemantic semantic, core::MemoryScope scope,
                                     llvm::function_ref<Value(Value, unsigned)> emit) {
@@ -46,21 +47,29 @@ LogicalResult Lowering::lowerAtomic(Operation *op, Value pointer, Value mask,
   beforeStore(pointer);
   if (releases(semantic)) {
     barrier();
-    fence(scope);
+    if (isTile)
+      fence(scope);
   }
   LinearLayout layout = isTile ? layoutOf(result) : LinearLayout();
   Value only = isTile ? isFirstCopy(layout) : isFirstThread();
   Elements list;
   for (unsigned r = 0; r < layout.numRegisters(); ++r) {
     Value condition = mask ? andI(only, elements(mask)[r]) : only;
-    list.push_back(emitIf(condition, element, [&] { return emit(elements(pointer)[r], r); },
-                          [&] { return zero(element); }));
+    auto update = [&] {
+      if (!isTile && releases(semantic))
+        fence(scope);
+      Value before = emit(elements(pointer)[r], r);
+      if (!isTile && acquires(semantic))
+        fence(scope);
+      return before;
+    };
+    list.push_back(emitIf(condition, element, update, [&] { return zero(element); }));
   }
   pendingStores.push_back(pointer);
-  if (acquires(semantic)) {
+  if (acquires(semantic) && isTile)
     fence(scope);
-    barrier();
-  }
+  if (acquires(semantic) && (isTile || result.use_empty()))
+    barrier(); // else the one with which the scalar is handed on
   if (result.use_empty()) {
     define(result, std::move(list));
     return success();

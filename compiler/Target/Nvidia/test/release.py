@@ -5,6 +5,7 @@
 # RUN: %tilery compile %s -f receive -s "symm *fp32:16, signal, *fp32:16, 256" -t sm_90a -e ptx | FileCheck %s --check-prefix=RECEIVE
 # RUN: %tilery compile %s -f add -s "signal, i32, *fp32:16, *fp16:16, *i32:16, 256" -t sm_90a -e ptx | FileCheck %s --check-prefix=ADD
 # RUN: %tilery compile %s -f loop -s "*fp32:16, *fp32:16, i32, 256" -t sm_90a -e ptx | FileCheck %s --check-prefix=LOOP
+# RUN: %tilery compile %s -f last -s "*fp32:16, *i32:16, *fp32:16, i32, 256" -t sm_90a -e ptx | FileCheck %s --check-prefix=LAST
 import tilery as ty
 import tilery.language as tl
 import tilery.language.device as dl
@@ -51,6 +52,25 @@ def add(ready, peer, x, y, z, BLOCK: tl.constexpr):
     tl.atomic_xchg(z + at, at, sem="relaxed", scope="sys")
     tl.atomic_max(z + at, at, sem="relaxed")
     dl.barrier_all()
+
+
+# One thread orders for all: what they wrote before, and what they read once they know what it saw.
+# LAST: st.global
+# LAST: bar.sync 0;
+# LAST: bra
+# LAST: fence.acq_rel.gpu;
+# LAST: atom.global.add.u32
+# LAST-NEXT: fence.acq_rel.gpu;
+# LAST: bar.sync 0;
+# LAST-NOT: {{fence|bar.sync}}
+# LAST: ld.shared
+# LAST: ld.global
+@ty.jit
+def last(x, arrived, out, others, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(x + tl.program_id(0) * BLOCK + at, at.to(tl.float32))
+    if tl.atomic_add(arrived, 1, sem="acq_rel", scope="gpu") == others:
+        tl.store(out + at, tl.load(x + at))
 
 
 # Plain kernels have no fence at all.
