@@ -29,14 +29,14 @@ namespace {
 /// What was measured on an H200 (bench/gpu_rows.py).
 struct RowLimits {
   static constexpr int64_t inRegisters = 16384, ofInstance = 2048, ofWarp = 1024, mostWarps = 8;
-  static constexpr int64_t longest = 32768, longWarps = 32, mostStages = 3;
+  static constexpr int64_t longest = 32768, longWarps = 16, mostStages = 2;
   static constexpr int64_t spared = 8192; // bytes of shared memory for reductions
 };
 } // namespace
 
 // Registers of one instance hold up to 16384 elements, so that such a row is read once, and two
 // instances and more are resident and hide each other's waits. Of rows twice as long one instance is
-// resident, which copies the next rows to shared memory meanwhile. Longer ones, and those of which shared
+// resident, which copies the next row to shared memory meanwhile. Longer ones, and those of which shared
 // memory does not hold two, are read in blocks, the second time from the cache. An instance of short rows
 // has several, unless all processors would not be busy.
 RowTile chooseRowTile(const Call &call, size_t i) {
@@ -53,7 +53,7 @@ RowTile chooseRowTile(const Call &call, size_t i) {
   int64_t rowBytes = blockFor(n, 16, Limits::longest) * tilery_dtype_size(static_cast<tilery_dtype>(x.dtype));
   int64_t stages = std::min((device.shared_bytes - Limits::spared) / rowBytes, Limits::mostStages);
   if (n > Limits::inRegisters && n <= Limits::longest && stages > 1)
-    return tile(1, Limits::longest, stages, std::min<int64_t>(m, device.processors), Limits::longWarps);
+    return tile(1, Limits::longest, stages, std::min<int64_t>(m, 2 * device.processors), Limits::longWarps);
   int64_t block = blockFor(n, 16, Limits::inRegisters);
   auto share = std::bit_floor(uint64_t(std::max<int64_t>(m / (4 * device.processors), 1)));
   int64_t rows = std::clamp<int64_t>(Limits::ofInstance / block, 1, int64_t(share));
