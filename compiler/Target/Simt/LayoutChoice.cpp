@@ -342,7 +342,8 @@ bool LayoutChoice::propagateSplit(core::SplitOp split) {
   if (!isTileValue(split.getLhs()))
     return false;
   LayoutAttr half = halved(LinearLayout::of(splitSource(split))).attr(kernel.getContext());
-  return offer(split.getLhs(), half, Weight::Plain) | offer(split.getRhs(), half, Weight::Plain);
+  bool isNewLeft = offer(split.getLhs(), half, Weight::Plain);
+  return offer(split.getRhs(), half, Weight::Plain) || isNewLeft;
 }
 
 bool LayoutChoice::propagateJoin(core::JoinOp join) {

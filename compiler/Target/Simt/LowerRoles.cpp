@@ -20,7 +20,7 @@ namespace tilery::simt {
 void Lowering::allocateRings() {
   RingMemory memory = ringMemory(kernel);
   for (RingPlace &place : memory.rings)
-    rings.push_back({std::move(place)});
+    rings.push_back({std::move(place), {}, {}});
   sharedBytes = ringBytes = memory.bytes;
   mapStage = memory.mapStage;
   allocateStage();
