@@ -145,7 +145,11 @@ void RegisteredObjects::add(World &world, void *pointer, size_t bytes, std::stri
       offers[rank].refusal = Refusal::NotShared;
   }
   requireOffers(world, label, offers);
-  RegisteredObject made{static_cast<char *>(pointer), bytes, std::string(label), world.number, {}};
+  RegisteredObject made;
+  made.begin = static_cast<char *>(pointer);
+  made.bytes = bytes;
+  made.label = label;
+  made.team = world.number;
   made.serial = ++lastSerials[world.number];
   made.addresses.resize(size_t(world.domain->size()));
   for (size_t rank = 0; rank < addresses.size(); ++rank)
