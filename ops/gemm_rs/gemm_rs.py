@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Overlapped matrix product and reduce-scatter: tiles go to their owner as they are finished.
 
-Instances share the tiles of the whole product. They begin with those of the next rank's rows and
-end with the own ones, to which they add what the others have sent by then. Partial sums travel in
+Instances share the tiles of the whole product. They begin with those of the next rank's rows, and take
+own ones, to which they add what the others have sent, a step after the others had to send theirs. Partial sums travel in
 the type of `stage`, and are added in fp32 from the owner's next rank on.
 Every launch advances an epoch that each instance keeps in device memory, so that calls follow
 each other without a reset by the host. Staging is double buffered: a peer's slot is written in
@@ -14,8 +14,8 @@ import tilery as ty
 import tilery.language as tl
 import tilery.language.device as dl
 
-from ..parts import (add_parts, enter, known, leave_part, place, place_of_owner, product, send_part, span,
-                     tell)
+from ..parts import (add_parts, enter, known, leave_part, place, place_among_owners, product, send_part,
+                     span, tell)
 
 
 @ty.jit
@@ -58,7 +58,7 @@ def gemm_rs(a, b, out, stage, entered, arrived, epochs, M, N, K, rows_per_rank, 
             tile = item
             tile_m, tile_n = place(tile, tiles_m, tiles_n, GROUP_M)
         else:
-            owner, tile, tile_m, tile_n = place_of_owner(item, rows_per_rank, tiles_n, ROWS, GROUP_M)
+            owner, tile, tile_m, tile_n = place_among_owners(item, rows_per_rank, tiles_n, ROWS, GROUP_M)
         first = owner.to(tl.int64) * rows_per_rank
         rows = tile_m.to(tl.int64) * ROWS + tl.arange(0, BLOCK_M)
         if not SHARED:

@@ -9,6 +9,9 @@ from backends import assert_close, numpy_type
 from worlds import RANKS, data_of, run
 
 import tilery as ty
+import tilery.language as tl
+import tilery.language.device as dl
+from ops.parts import place_among_owners
 
 N, K = 21, 19
 
@@ -64,6 +67,28 @@ def test_types(backend, dtype):
     check(run(lambda: multiply(33, dtype), 4), 33, 4, dtype)
     if dtype != "int8":
         check(run(lambda: multiply(33, dtype, partials="fp32"), 4), 33, 4, dtype, "fp32")
+
+
+@ty.jit
+def walk(seen, tiles):
+    for item in range(tl.program_id(0), dl.num_ranks() * tiles, tl.num_programs(0)):
+        owner, tile, _, _ = place_among_owners(item, tiles, 1, 1, 8)
+        tl.store(seen + 2 * item, owner)
+        tl.store(seen + 2 * item + 1, tile)
+
+
+@pytest.mark.parametrize("tiles,instances,ranks", [(1, 1, 1), (5, 2, 1), (5, 2, 2), (3, 4, 2), (8, 4, 3), (9, 4, 4), (13, 3, 5)])
+def test_the_walk_has_each_tile_once(backend, tiles, instances, ranks):
+    """Own ones come a step after those that the others need, which all ranks walk through alike."""
+    def body():
+        seen = np.full((ranks * tiles, 2), -1, np.int32)
+        walk[(instances,)](seen, tiles)
+        return seen.tolist()
+    for rank, seen in enumerate(run(body, ranks)):
+        assert sorted(seen) == [[owner, tile] for owner in range(ranks) for tile in range(tiles)]
+        for at, (owner, tile) in enumerate(seen):
+            others = [seen.index([other, tile]) for other in range(ranks) if other != rank]
+            assert owner != rank or all(other < at for other in others)
 
 
 @pytest.mark.parametrize("compute,size", [(1, None), (3, None), (4, (12, 16)), (2, (16, 8))])
