@@ -291,7 +291,7 @@ def gemm_rs(ws, a, b, out, schedule):
     kernels("gemm_rs").gemm_rs[(schedule.compute,)](
         a, b, out, ws.stage, ws.entered, ws.ready, ws.epochs, m, n, k,
         rows, out.shape[0], ws.stage.shape[1], *_steps(a), *_steps(b), *_steps(out),
-        SHARED=rows < schedule.size[0], KIND=from_any(ws.stage.dtype),
+        RANKS=ty.num_ranks(), SHARED=rows < schedule.size[0], KIND=from_any(ws.stage.dtype),
         **schedule.constants(a.dtype))
 
 

@@ -158,24 +158,27 @@ def place_of_owner(item, rows_per_rank, tiles_n, ROWS: tl.constexpr, GROUP_M: tl
 
 
 @ty.jit
-def place_among_owners(item, rows_per_rank, tiles_n, ROWS: tl.constexpr, GROUP_M: tl.constexpr):
-    """`place_of_owner` for a walk that mixes the own tiles with those of others, so that the link has work
-    from the begin to the end: as many of each owner as there are instances, from the next rank on, then as
-    many own ones, of which the others have sent theirs one such step before.
-    """
+def place_among_owners(item, rows_per_rank, tiles_n, RANKS: tl.constexpr, ROWS: tl.constexpr,
+                       GROUP_M: tl.constexpr):
+    """`place_of_owner` for a walk that mixes the own tiles with those of others, so that the link has work from
+    the begin to the end: a tile of each other owner in turn, and an own one, as far behind as there are
+    instances, which the others have sent by then."""
+    OTHERS: tl.constexpr = RANKS - 1
     tiles_m = tl.cdiv(rows_per_rank, ROWS)
     tiles = tiles_m * tiles_n
-    others = dl.num_ranks() - 1
-    step = tl.minimum(tl.num_programs(0), tiles)
-    last = tl.cdiv(tiles, step) - 1  # steps of each owner but one
-    # Step 0 has no own tiles yet; behind the last one come all that are left.
-    later = item - others * step
-    at = tl.where(later < 0, 0, tl.minimum(later // ((others + 1) * step), last - 1) + 1)
-    inside = tl.where(at == 0, item, later - (at - 1) * (others + 1) * step)
-    size = tl.where(at < last, step, tiles - last * step)
-    is_own = inside >= others * size
-    tile = tl.where(is_own, tl.maximum(at - 1, 0) * step + inside - others * size, at * step + inside % size)
-    owner = tl.where(is_own, dl.rank(), (dl.rank() + 1 + inside // size) % dl.num_ranks())
+    behind = tl.minimum(tl.num_programs(0), tiles)
+    mixed = item - OTHERS * behind  # before it there is no own tile, and from tiles - behind turns on no other's
+    turn = mixed // RANKS
+    tile = turn
+    owner = dl.rank()
+    if item >= OTHERS * tiles + tiles - behind:
+        tile = item - OTHERS * tiles
+    elif mixed < 0:
+        tile = item // max(OTHERS, 1)
+        owner = (owner + 1 + item % max(OTHERS, 1)) % RANKS
+    elif mixed % RANKS < OTHERS:
+        tile = turn + behind
+        owner = (owner + 1 + mixed % RANKS) % RANKS
     tile_m, tile_n = place(tile, tiles_m, tiles_n, GROUP_M)
     return owner, tile, tile_m, tile_n
 

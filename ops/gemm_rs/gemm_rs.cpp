@@ -59,7 +59,7 @@ static void run(Call &call) {
   o.launch("gemm_rs", {}, memory(left), memory(right), memory(result), ws.stage(partial),
            ws.entered, ws.ready, ws.epochs, m, n, k, shards.rows, shards.own(m, world.rank()),
            ws.stageCapacity(partial), a.rowStride, a.columnStride, b.rowStride, b.columnStride, out.rowStride,
-           out.columnStride, shared, partial, p.blockM, p.blockN, p.blockK, p.rows, p.columns,
+           out.columnStride, int64_t(world.size()), shared, partial, p.blockM, p.blockN, p.blockK, p.rows, p.columns,
            p.groupM, accumulator(a.dtype));
 }
 

@@ -22,7 +22,7 @@ from ..parts import (add_parts, enter, known, leave_part, place, place_among_own
 def gemm_rs(a, b, out, stage, entered, arrived, epochs, M, N, K, rows_per_rank, own_rows,
             capacity,
             stride_am, stride_ak, stride_bk, stride_bn, stride_om, stride_on,
-            SHARED: tl.constexpr, KIND: tl.constexpr, BLOCK_M: tl.constexpr,
+            RANKS: tl.constexpr, SHARED: tl.constexpr, KIND: tl.constexpr, BLOCK_M: tl.constexpr,
             BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, ROWS: tl.constexpr,
             COLUMNS: tl.constexpr, GROUP_M: tl.constexpr, ACC: tl.constexpr):
     """out = rows of this rank of the sum over ranks of a[M, K] @ b[K, N].
@@ -34,13 +34,11 @@ def gemm_rs(a, b, out, stage, entered, arrived, epochs, M, N, K, rows_per_rank, 
     entered: [ranks] signals; arrived: [ranks, tiles] signals; epochs: int64 [instances]; all start
     at 0.
 
-    No instance waits for a tile that another may send only after it has waited itself: what goes to
-    others comes before what they are needed for, in the whole walk, and with SHARED in each tile of
-    a walk that is the same on all ranks.
+    No instance waits for a tile that another may send only after it has waited itself: of each tile of the
+    rows, what goes to the others comes before the own one, in a walk that is alike on all ranks.
     """
     pid = tl.program_id(0)
     rank = dl.rank()
-    world = dl.num_ranks()
     epoch = tl.load(epochs + pid) + 1
     enter(entered, epoch)
     slot = stage + (epoch % 2) * capacity
@@ -52,13 +50,14 @@ def gemm_rs(a, b, out, stage, entered, arrived, epochs, M, N, K, rows_per_rank, 
     # An owner is told of a tile when the next one is computed: by then its copy is complete.
     told_tile = 0
     told_owner = rank
-    for item in range(pid, tiles if SHARED else world * tiles, tl.num_programs(0)):
+    for item in range(pid, tiles if SHARED else RANKS * tiles, tl.num_programs(0)):
         if SHARED:
             owner = rank
             tile = item
             tile_m, tile_n = place(tile, tiles_m, tiles_n, GROUP_M)
         else:
-            owner, tile, tile_m, tile_n = place_among_owners(item, rows_per_rank, tiles_n, ROWS, GROUP_M)
+            owner, tile, tile_m, tile_n = place_among_owners(item, rows_per_rank, tiles_n, RANKS,
+                                                                   ROWS, GROUP_M)
         first = owner.to(tl.int64) * rows_per_rank
         rows = tile_m.to(tl.int64) * ROWS + tl.arange(0, BLOCK_M)
         if not SHARED:
@@ -73,8 +72,8 @@ def gemm_rs(a, b, out, stage, entered, arrived, epochs, M, N, K, rows_per_rank, 
         told_tile = tile
         told_owner = owner
         if SHARED:
-            for step in range(1, world):
-                peer = (rank + step) % world
+            for step in range(1, RANKS):
+                peer = (rank + step) % RANKS
                 begin = peer.to(tl.int64) * rows_per_rank
                 theirs = inside & ((rows >= begin) & (rows < begin + rows_per_rank))[:, None]
                 send_part(acc, slot, (rows - begin)[:, None] * N + cols[None, :], theirs, peer, whole,

@@ -10,7 +10,6 @@ from worlds import RANKS, data_of, run
 
 import tilery as ty
 import tilery.language as tl
-import tilery.language.device as dl
 from ops.parts import place_among_owners
 
 N, K = 21, 19
@@ -70,19 +69,19 @@ def test_types(backend, dtype):
 
 
 @ty.jit
-def walk(seen, tiles):
-    for item in range(tl.program_id(0), dl.num_ranks() * tiles, tl.num_programs(0)):
-        owner, tile, _, _ = place_among_owners(item, tiles, 1, 1, 8)
+def walk(seen, tiles, RANKS: tl.constexpr):
+    for item in range(tl.program_id(0), RANKS * tiles, tl.num_programs(0)):
+        owner, tile, _, _ = place_among_owners(item, tiles, 1, RANKS, 1, 8)
         tl.store(seen + 2 * item, owner)
         tl.store(seen + 2 * item + 1, tile)
 
 
 @pytest.mark.parametrize("tiles,instances,ranks", [(1, 1, 1), (5, 2, 1), (5, 2, 2), (3, 4, 2), (8, 4, 3), (9, 4, 4), (13, 3, 5)])
 def test_the_walk_has_each_tile_once(backend, tiles, instances, ranks):
-    """Own ones come a step after those that the others need, which all ranks walk through alike."""
+    """An own one comes when the others have had to send theirs of it, in the walk that is alike on all ranks."""
     def body():
         seen = np.full((ranks * tiles, 2), -1, np.int32)
-        walk[(instances,)](seen, tiles)
+        walk[(instances,)](seen, tiles, ranks)
         return seen.tolist()
     for rank, seen in enumerate(run(body, ranks)):
         assert sorted(seen) == [[owner, tile] for owner in range(ranks) for tile in range(tiles)]

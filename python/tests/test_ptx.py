@@ -182,10 +182,10 @@ OPERATORS = [
      "i32, i32, i32:16, i32:16, i32:1, i32:16, i32:1, True, 2, 0, 64, 64, 32, 64, 64, 8, fp32", {}, False),
     ("gemm_rs", "gemm_rs",
      f"*bf16:16, *bf16:16, *bf16:16, symm *bf16:16, {_RING}, i32, i32:16, i32:16, i32, i32, i32:16, "
-     f"{_STRIDES}, False, bf16, 64, 64, 32, 64, 64, 8, fp32", {}, False),
+     f"{_STRIDES}, 2, False, bf16, 64, 64, 32, 64, 64, 8, fp32", {}, False),
     ("gemm_rs", "gemm_rs",
      f"*bf16:16, *bf16:16, *bf16:16, symm *fp32:16, {_RING}, i32, i32:16, i32:16, i32, i32, i32:16, "
-     f"{_STRIDES}, True, fp32, 64, 64, 32, 64, 64, 8, fp32", {}, False),
+     f"{_STRIDES}, 4, True, fp32, 64, 64, 32, 64, 64, 8, fp32", {}, False),
     ("gemm_ar", "gemm_ar_one_shot",
      f"*bf16:16, *bf16:16, *bf16:16, symm *bf16:16, {_RING}, i32, i32:16, i32:16, i32:16, {_STRIDES}, bf16, "
      "64, 64, 32, 64, 64, 8, fp32", {}, False),
