@@ -18,8 +18,6 @@ std::vector<std::pair<std::string, std::string>> collectiveOptions(bool byCopies
   return options;
 }
 
-static bool isDirect(const std::string &form) { return form.starts_with("direct"); }
-
 FormChoice chooseCollectiveForm(Call &call, const std::vector<std::string> &forms, const char *onHost,
                                 int64_t bytes, int64_t size) {
   constexpr int64_t direct = 1 << 20; // on the host, where a meeting of ranks costs more than a copy of less
@@ -32,9 +30,7 @@ FormChoice chooseCollectiveForm(Call &call, const std::vector<std::string> &form
                  : collectiveMicroseconds(figures, call.op, form, ranks, bytes, size);
     });
   };
-  std::string form = best(true);
-  bool automatic = call.options.choice("form", forms) == 0;
-  return {form, automatic && isDirect(form) ? best(false) : ""};
+  return chooseWithDirect(call, forms, best);
 }
 
 namespace {
@@ -79,14 +75,6 @@ static Sharing chooseDirectSharing(Call &call, int64_t wanted, int64_t resident,
   return {instances, blockFor(ceilDiv(n, instances), 64, atOnce / size), warps, registers};
 }
 
-static PeerBuffers buffersOf(const Call &call, const std::string &form, const std::vector<size_t> &tensors) {
-  std::vector<PeerBuffers::Buffer> list;
-  if (isDirect(form))
-    for (size_t at : tensors)
-      list.push_back({call.name(at), memory(call.tensor(at))});
-  return PeerBuffers(std::move(list));
-}
-
 static int64_t roundedUp(int64_t n) { return ceilDiv(std::max<int64_t>(n, 1), 64) * 64; }
 
 Agreed agreeOn(Call &call, const FormChoice &choice, const std::vector<size_t> &tensors, int64_t total,
@@ -95,7 +83,7 @@ Agreed agreeOn(Call &call, const FormChoice &choice, const std::vector<size_t> &
                    .instances = call.options.natural("instances", 0),
                    .chunks = call.options.has("chunks") ? call.options.natural("chunks", 0) : 0,
                    .resident = call.residentShare(),
-                   .buffers = buffersOf(call, choice.form, tensors)};
+                   .buffers = isDirect(choice.form) ? buffersOf(call, tensors) : PeerBuffers()};
   std::vector<int64_t> least =
       call.agree({{"the number of elements", total},
                   agreedType("the element type", dtype),
@@ -105,15 +93,7 @@ Agreed agreeOn(Call &call, const FormChoice &choice, const std::vector<size_t> &
                   {"option 'root'", root}},
                  {agreed.resident}, &agreed.buffers);
   agreed.resident = least[0];
-  std::string problem = agreed.buffers.problem();
-  if (problem.empty() && choice.form == "direct" && call.world().size() > int(PeerBuffers::MostRanks))
-    problem = "its kernels take those of up to " + std::to_string(PeerBuffers::MostRanks) + " ranks, not of " +
-              std::to_string(call.world().size());
-  if (!problem.empty() && choice.otherwise.empty())
-    call.fail("form '" + choice.form + "' uses the ranks' own buffers, but " + problem +
-              "; leave 'form' at auto");
-  if (!problem.empty())
-    agreed.form = choice.otherwise;
+  agreed.form = possibleForm(call, choice, agreed.buffers);
   return agreed;
 }
 

@@ -6,6 +6,7 @@
 
 #include "ops/copies.h"
 #include "ops/costs/choose.h"
+#include "ops/direct_form.h"
 #include "ops/kernels.h"
 #include "ops/launch_options.h"
 #include "ops/registry.h"
@@ -16,13 +17,6 @@
 
 namespace tilery::ops {
 
-/// Who moves the data.
-struct FormChoice {
-  std::string form;
-  /// Taken instead where the form needs buffers that the ranks cannot use of each other; "": it is an
-  /// error then.
-  std::string otherwise;
-};
 /// Option 'form', one of `forms`, or the one that takes the least for messages of `bytes`
 /// (collectiveMicroseconds), in elements of `size` bytes.
 FormChoice chooseCollectiveForm(Call &call, const std::vector<std::string> &forms, const char *onHost,
@@ -51,7 +45,7 @@ public:
     launchKernel(kernel(call.op, call.op + "_" + form), {}, args...);
   }
 
-  bool direct() const { return form.starts_with("direct"); }
+  bool direct() const { return isDirect(form); }
   /// The same for form direct: the kernel begins with tensors of all ranks (everyones, or several of them
   /// together) and ends with how they are taken.
   template <typename Everyones, typename... Args>

@@ -296,15 +296,21 @@ def gemm_rs(ws, a, b, out, schedule):
 
 
 def gemm_ar(ws, a, b, out, schedule):
-    (m, k), n = a.shape, b.shape[1]
+    (m, k), n, world, rank = a.shape, b.shape[1], ty.num_ranks(), ty.rank()
+    rows = ty.cdiv(m, world)
     steps = [*_steps(a), *_steps(b), *_steps(out)]
     constants = dict(KIND=from_any(ws.stage.dtype), **schedule.constants(a.dtype))
     if schedule.form == "one_shot":
         kernels("gemm_ar").gemm_ar_one_shot[(schedule.compute,)](
             a, b, out, ws.stage, ws.entered, ws.ready, ws.epochs, m, n, k, ws.stage.shape[1], *steps,
             **constants)
+    elif schedule.form == "direct":
+        shown = _Shown(out)
+        kernels("gemm_ar").gemm_ar_direct[(schedule.compute,)](
+            *shown.everyones(rank + 1), a, b, ws.stage, ws.entered, ws.ready, ws.done, ws.epochs, m, n, k, rows,
+            min((rank + 1) * rows, m), ws.stage.shape[1], *steps, RANKS=world, **constants)
+        shown.finish()
     else:
         kernels("gemm_ar").gemm_ar_two_shot[(schedule.compute,)](
-            a, b, out, ws.stage, ws.result, ws.entered, ws.ready, ws.done, ws.epochs, m, n, k,
-            ty.cdiv(m, ty.num_ranks()), ws.stage.shape[1], ws.result.shape[1], *steps,
-            **constants)
+            a, b, out, ws.stage, ws.result, ws.entered, ws.ready, ws.done, ws.epochs, m, n, k, rows,
+            ws.stage.shape[1], ws.result.shape[1], *steps, **constants)

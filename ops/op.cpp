@@ -83,7 +83,7 @@ namespace {
 /// What a rank brings into an agreement.
 struct Brought {
   std::array<int64_t, 24> values = {};
-  std::array<tilery_place, PeerBuffers::Most> places = {};
+  std::array<PeerBuffers::Described, PeerBuffers::Most> buffers = {};
 };
 } // namespace
 
@@ -99,17 +99,18 @@ std::vector<int64_t> Call::agree(const AgreedValues &values, std::vector<int64_t
                                  PeerBuffers *buffers) {
   Brought brought;
   if (buffers)
-    brought.places = buffers->places(world());
+    brought.buffers = buffers->described(world());
   std::array<int64_t, 24> &mine = brought.values;
   for (size_t i = 0; i < values.size(); ++i)
     mine[i] = values[i].value;
   size_t ownAt = mine.size() - own.size(); // from the end, where other operators have none
   std::copy(own.begin(), own.end(), mine.begin() + ptrdiff_t(ownAt));
   std::vector<std::array<int64_t, 24>> all;
-  std::vector<tilery_place> places;
+  std::vector<PeerBuffers::Described> described;
   for (const Brought &each : world().allGather(brought, ("operator '" + op + "'").c_str())) {
     all.push_back(each.values);
-    places.insert(places.end(), each.places.begin(), each.places.begin() + (buffers ? buffers->count() : 0));
+    described.insert(described.end(), each.buffers.begin(),
+                     each.buffers.begin() + (buffers ? buffers->count() : 0));
   }
   for (size_t rank = 0; rank < all.size(); ++rank) {
     for (size_t i = 0; i < values.size(); ++i)
@@ -118,8 +119,8 @@ std::vector<int64_t> Call::agree(const AgreedValues &values, std::vector<int64_t
     for (size_t i = 0; i < own.size(); ++i)
       own[i] = std::min(own[i], all[rank][ownAt + i]);
   }
-  if (buffers && buffers->count() > 0)
-    buffers->open(world(), std::move(places));
+  if (buffers)
+    buffers->hear(std::move(described));
   return own;
 }
 

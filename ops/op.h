@@ -61,8 +61,8 @@ public:
   void needSameType(size_t first, size_t second) const;
   void needType(size_t at, std::initializer_list<tilery_dtype> allowed) const;
   /// Collective: all ranks bring the same values, else every rank gets an error that lists the
-  /// differing ones. Of `own`, which may differ, all get the least that a rank has of each. All see
-  /// alike whether the ranks' `buffers` can be used by all, and find their addresses in it.
+  /// differing ones. Of `own`, which may differ, all get the least that a rank has of each. `buffers` hear
+  /// what the other ranks say of theirs.
   std::vector<int64_t> agree(const AgreedValues &values, std::vector<int64_t> own = {},
                              PeerBuffers *buffers = nullptr);
   /// Program instances that wait for each other and are resident in this rank's share of its device,

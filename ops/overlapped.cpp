@@ -103,7 +103,8 @@ tilery_dtype partialType(const Call &call, int32_t result, int32_t operand) {
 
 // What the tiles follow from is as on the rank where it is least: operands that bulk copies cannot
 // bring, or none on a rank without a part of K; fewer processors.
-AgreedProduct agreeOnProduct(Call &call, AgreedValues values, const Matrix &a, const Matrix &b) {
+AgreedProduct agreeOnProduct(Call &call, AgreedValues values, const Matrix &a, const Matrix &b,
+                             PeerBuffers *buffers) {
   tilery_device_properties device = call.device();
   MatmulProblem problem = matmulProblem(a, b, 1, device);
   problem.streams &= a.columns > 0;
@@ -111,7 +112,8 @@ AgreedProduct agreeOnProduct(Call &call, AgreedValues values, const Matrix &a, c
   values.push_back({"option 'instances'", call.options.natural("instances", 0)});
   std::vector<int64_t> least =
       call.agree(values, {problem.streams, -problem.columnUnit, -problem.n, -problem.k,
-                          int64_t(device.shared_bytes), device.processors, call.residentShare()});
+                          int64_t(device.shared_bytes), device.processors, call.residentShare()},
+                 buffers);
   problem.streams = least[0] != 0;
   problem.columnUnit = -least[1];
   problem.n = -least[2];
@@ -122,20 +124,24 @@ AgreedProduct agreeOnProduct(Call &call, AgreedValues values, const Matrix &a, c
 }
 
 // One rank has nothing to send, and an overlapped product would only do without parts of tiles.
-std::string chooseProductForm(Call &call, const std::vector<std::string> &forms, const char *onHost,
-                              const AgreedProduct &agreed, int64_t sumSize, int64_t depth) {
+FormChoice chooseProductForm(Call &call, const std::vector<std::string> &forms, const char *onHost,
+                             const AgreedProduct &agreed, int64_t sumSize, int64_t depth) {
   int ranks = call.world().size();
   const MatmulProblem &p = agreed.problem;
   std::vector<int64_t> depends = {p.m, p.n, p.k, p.dtype, p.streams, p.columnUnit, agreed.device.processors,
-                                  int64_t(agreed.device.shared_bytes), agreed.instances, sumSize};
+                                  int64_t(agreed.device.shared_bytes), agreed.instances, sumSize, 0};
   std::optional<ProductCase> product;
-  return chooseForm(call, forms, onHost, depends, [&](const Calibration &figures, const std::string &form) {
-    if (ranks == 1 && form != "unfused")
-      return Never;
-    if (!product)
-      product = productCase(call.op, p, agreed.device, ranks, agreed.instances, sumSize, depth);
-    return productMicroseconds(figures, *product, form);
-  });
+  auto best = [&](bool peersBuffers) {
+    depends.back() = peersBuffers;
+    return chooseForm(call, forms, onHost, depends, [&](const Calibration &figures, const std::string &form) {
+      if ((ranks == 1 && form != "unfused") || (isDirect(form) && !peersBuffers))
+        return Never;
+      if (!product)
+        product = productCase(call.op, p, agreed.device, ranks, agreed.instances, sumSize, depth);
+      return productMicroseconds(figures, *product, form);
+    });
+  };
+  return chooseWithDirect(call, forms, best);
 }
 
 // As many as a rank's share of its device runs at once; on the host they run one after the other, and

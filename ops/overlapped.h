@@ -6,6 +6,7 @@
 #include "ops/copies.h"
 #include "ops/costs/choose.h"
 #include "ops/costs/costs.h"
+#include "ops/direct_form.h"
 #include "ops/kernels.h"
 #include "ops/launch_options.h"
 #include "ops/matmul/plan.h"
@@ -32,12 +33,14 @@ struct AgreedProduct {
   tilery_device_properties device;
   int64_t instances = 1;
 };
-/// Collective, before each form of an operator: all ranks agree on these values and on their options.
-AgreedProduct agreeOnProduct(Call &call, AgreedValues values, const Matrix &a, const Matrix &b);
+/// Collective, before each form of an operator: all ranks agree on these values and on their options. They
+/// hear of each other's `buffers`, which direct forms use.
+AgreedProduct agreeOnProduct(Call &call, AgreedValues values, const Matrix &a, const Matrix &b,
+                             PeerBuffers *buffers = nullptr);
 
 /// Option 'form', one of `forms`, or the one that takes the least; of one rank, the product alone.
-std::string chooseProductForm(Call &call, const std::vector<std::string> &forms, const char *onHost,
-                              const AgreedProduct &agreed, int64_t sumSize, int64_t depth);
+FormChoice chooseProductForm(Call &call, const std::vector<std::string> &forms, const char *onHost,
+                             const AgreedProduct &agreed, int64_t sumSize, int64_t depth);
 
 /// Tiles of products of which ranks hold parts of K are chosen for this K: they must be the same on all
 /// ranks, and K need not.

@@ -21,15 +21,25 @@ public:
   struct Buffer {
     std::string name;
     Memory memory;
+    /// In elements, the same on all ranks; of contiguous ones 0.
+    std::array<int64_t, 2> strides = {};
+  };
+  /// What the other ranks have to know of a buffer.
+  struct Described {
+    tilery_place place;
+    int64_t dtype;
+    std::array<int64_t, 2> strides;
   };
   PeerBuffers() = default;
   explicit PeerBuffers(std::vector<Buffer> own) : own(std::move(own)) {}
 
   size_t count() const { return own.size(); }
-  /// What the other ranks have to know of this rank's.
-  std::array<tilery_place, Most> places(World &world) const;
-  /// Collective when somebody's are new: all ranks' places, `count` of each.
-  void open(World &world, std::vector<tilery_place> all);
+  /// This rank's, of which there are `count`.
+  std::array<Described, Most> described(World &world) const;
+  /// All ranks' descriptions, `count` of each.
+  void hear(std::vector<Described> all) { everyonesDescribed = std::move(all); }
+  /// Collective when somebody's are new. All ranks have heard.
+  void open(World &world);
   /// "", or which tensor cannot be used by others, of which rank, and why; alike on all ranks.
   const std::string &problem() const { return unreachable; }
   /// This rank's address of a rank's buffer.
@@ -40,7 +50,10 @@ public:
   Everyones everyones(size_t buffer, int first) const;
 
 private:
+  std::string differenceOf(size_t at) const;
+
   std::vector<Buffer> own;
+  std::vector<Described> everyonesDescribed;
   std::vector<void *> addresses;
   std::string unreachable;
 };

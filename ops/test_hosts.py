@@ -253,7 +253,8 @@ def test_tiles_of_copied_rows(m, ranks, chunks):
 @pytest.mark.parametrize("ranks", RANKS)
 @pytest.mark.parametrize("m", [0, 1, 17, 150])
 @pytest.mark.parametrize("forms", [("instances", "overlapped", "two_shot"),
-                                   ("copies", "auto", "one_shot"), ("auto", "auto", "scattered"), ("unfused",) * 3])
+                                   ("copies", "auto", "one_shot"), ("auto", "auto", "scattered"),
+                                   ("auto", "auto", "direct"), ("unfused",) * 3])
 def test_overlapped_products(ranks, m, forms):
     n, k = 70, 40
 
@@ -285,7 +286,7 @@ def test_overlapped_products(ranks, m, forms):
 
 
 @pytest.mark.parametrize("forms", [("overlapped", "one_shot"), ("overlapped", "two_shot"),
-                                   ("unfused", "unfused")])
+                                   ("overlapped", "direct"), ("unfused", "unfused")])
 @pytest.mark.parametrize("kind,m,n", [("fp32", 5, 7), ("fp32", 70, 33), ("bf16", 40, 64)])
 def test_ranks_have_parts_of_k_of_their_own(forms, kind, m, n):
     """Of any length, one of them none, transposed and with gaps."""

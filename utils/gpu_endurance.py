@@ -28,7 +28,7 @@ FORMS = {"all_gather": ["auto", "push", "pull", "copies", "flagged", "direct", "
          "all_reduce": ["auto", "one_shot", "two_shot", "copies", "flagged", "direct"],
          "broadcast": ["auto", "push", "pull", "direct", "direct_copies"], "ag_gemm": ["auto", "instances", "copies", "unfused"],
          "gemm_rs": ["auto", "overlapped", "unfused"],
-         "gemm_ar": ["auto", "one_shot", "two_shot", "scattered", "unfused"]}
+         "gemm_ar": ["auto", "one_shot", "two_shot", "direct", "scattered", "unfused"]}
 PRODUCTS = ("ag_gemm", "gemm_rs", "gemm_ar")
 TYPES = [torch.bfloat16, torch.float16, torch.float32, torch.int32]
 

@@ -210,7 +210,8 @@ def gemm_rs(place):
 
 def gemm_ar(place):
     a, b = normal((33, 40), "bf16"), normal((40, 72), "bf16")
-    place.call("gemm_ar", [a, b], empty((33, 72), "bf16"), wide(a) @ wide(b) * ty.num_ranks(), "bf16")
+    for form in ("auto", "direct"):
+        place.call("gemm_ar", [a, b], empty((33, 72), "bf16"), wide(a) @ wide(b) * ty.num_ranks(), "bf16", form=form)
 
 
 def run(name: str, place: Place, ranks: int) -> None:

@@ -78,7 +78,8 @@ void AgGemm::run() {
   Matrix right{b.data, b.dtype, k, n, stride(b, 0), stride(b, 1)};
   AgreedProduct agreed = agreeOnProduct(call, values(), staged, right);
   std::string form = chooseProductForm(call, {"auto", "instances", "copies", "unfused"}, "instances",
-                                       agreed, tilery_dtype_size(dtype), k);
+                                       agreed, tilery_dtype_size(dtype), k)
+                         .form;
   if (form == "unfused")
     unfused();
   else

@@ -12,7 +12,7 @@
 
 namespace tilery::ops {
 
-static constexpr double Version = 5; // of the formulas too, which fits belong to
+static constexpr double Version = 6; // of the formulas too, which fits belong to
 
 void Curve::add(double bytes, double microseconds) {
   std::pair point(bytes, microseconds);

@@ -101,10 +101,12 @@ static double gathered(const Calibration &figures, const ProductCase &p, const C
   return time;
 }
 
-// Of partial sums: all of them to each of the others; or each rank's share to it, and in two-shot the sum
+static bool hasTwoSteps(const std::string &form) { return form == "two_shot" || form == "direct"; }
+
+// Of partial sums: all of them to each of the others; or each rank's share to it, and in two steps the sum
 // of the own share to the others.
 static double summedBytes(const ProductCase &p, const std::string &form) {
-  int64_t rows = form == "one_shot" ? p.problem.m : rowsOfRank(p) * (form == "two_shot" ? 2 : 1);
+  int64_t rows = form == "one_shot" ? p.problem.m : rowsOfRank(p) * (hasTwoSteps(form) ? 2 : 1);
   return double(rows * p.problem.n * p.sumSize * (p.ranks - 1));
 }
 
@@ -131,7 +133,7 @@ Senders bestSenders(double product, int64_t tiles, int64_t instances, int ranks,
 static double productOfSums(const Calibration &figures, const ProductCase &p, const std::string &form) {
   MatmulProblem tiled = p.problem;
   MatmulPlan plan = p.plan;
-  if (form == "two_shot" || (form == "overlapped" && rowsOfRank(p) >= plan.rows))
+  if (hasTwoSteps(form) || (form == "overlapped" && rowsOfRank(p) >= plan.rows))
     tiled.m = p.ranks * ceilDiv(rowsOfRank(p), plan.rows) * plan.rows;
   plan.whole = ceilDiv(tiled.m, plan.rows) * ceilDiv(tiled.n, plan.columns);
   double product = idealMatmul(figures, plan, tiled, p.device);

@@ -33,7 +33,7 @@ const std::vector<Forms> collectives = {
 // Instances of ag_gemm that send come too late beside copy engines and collectives, at every size.
 const std::vector<Forms> products = {{"ag_gemm", {"copies"}},
                                      {"gemm_rs", {"overlapped"}},
-                                     {"gemm_ar", {"one_shot", "two_shot"}}};
+                                     {"gemm_ar", {"one_shot", "two_shot", "direct"}}};
 
 constexpr int64_t ElementBytes = 2; // bf16 throughout
 constexpr int64_t Sizes[] = {1 << 10, 16 << 10, 128 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20};
@@ -135,7 +135,8 @@ public:
     links();
     for (const auto &[op, forms] : collectives)
       for (const char *form : forms)
-        collective(op, form);
+        if (form != std::string_view("direct") || ranks <= int(PeerBuffers::MostRanks))
+          collective(op, form);
     productsOf();
     return std::move(figures);
   }
@@ -251,6 +252,14 @@ static void fill(World &world, const Memory &memory, int64_t count) {
   kernel("costs", "fill").launchOn(world.handle(), {.x = ceilDiv(count, block)}, memory, count, block);
 }
 
+// Whether form direct is possible with it. Collective.
+static bool canOthersUse(World &world, const Memory &memory) {
+  PeerBuffers buffers({{"out", memory}});
+  buffers.hear(world.allGather(buffers.described(world)[0]));
+  buffers.open(world);
+  return buffers.problem().empty() && world.size() <= int(PeerBuffers::MostRanks);
+}
+
 // Memory is what one rank alone may lack: all ask for it before any of them goes on.
 void Measurement::productsOf() {
   const int64_t counts[] = {extent.rows * extent.columns, extent.columns * extent.columns,
@@ -277,7 +286,8 @@ void Measurement::productsOf() {
   product("matmul", "", operands);
   for (const auto &[op, forms] : products)
     for (const char *form : forms)
-      product(op, form, operands);
+      if (!isDirect(form) || canOthersUse(world, operands.c))
+        product(op, form, operands);
 }
 
 double Measurement::productTime(const std::string &op, const std::string &form, const Shape &shape,

@@ -1,8 +1,10 @@
 // SPDX-FileCopyrightText: The Tilery authors
 // SPDX-License-Identifier: Apache-2.0
 // Host side of gemm_ar: the sum over ranks of a[M, K] @ b[K, N], on every rank.
-#include "ops/collective.h"
 #include "ops/overlapped.h"
+
+#include <array>
+#include <tuple>
 
 namespace tilery::ops {
 
@@ -11,6 +13,55 @@ namespace tilery::ops {
 static const char *formOnHost(int ranks, int64_t bytes) {
   constexpr int64_t small = 256 << 10;
   return ranks <= 2 || bytes <= small ? "one_shot" : "two_shot";
+}
+
+// Form direct needs to know the others' `out`, where it may be taken: on the host only where it is asked for.
+static PeerBuffers everyonesOut(Call &call, const Matrix &out) {
+  std::string wanted = call.options.text("form");
+  if (wanted != "direct" && (wanted != "auto" || !hasWarps(call.device())))
+    return {};
+  std::array<int64_t, 2> strides = {out.rows > 1 ? out.rowStride : 0, out.columns > 1 ? out.columnStride : 0};
+  return PeerBuffers({{call.name(2), memory(call.tensor(2)), strides}});
+}
+
+// What follows the tensors, the workspace and the sizes, in each form.
+static auto howTiled(const Matrix &a, const Matrix &b, const Matrix &out, tilery_dtype partial,
+                     const MatmulPlan &p) {
+  return std::tuple(a.rowStride, a.columnStride, b.rowStride, b.columnStride, out.rowStride, out.columnStride,
+                    partial, p.blockM, p.blockN, p.blockK, p.rows, p.columns, p.groupM, accumulator(a.dtype));
+}
+
+static void overlapped(Call &call, const AgreedProduct &agreed, const std::string &form, const Matrix &left,
+                       const Matrix &right, const Matrix &result, tilery_dtype partial,
+                       const PeerBuffers &outs) {
+  int64_t m = left.rows, k = left.columns, n = right.columns, size = tilery_dtype_size(partial);
+  int ranks = call.world().size(), rank = call.world().rank();
+  int64_t rows = Shards(m, ranks).rows;
+  bool oneShot = form == "one_shot", twoShot = form == "two_shot";
+  Overlapped o(call, agreed, n, partialDepth);
+  o.leaveRoomToSend(tilery_dtype_size(static_cast<tilery_dtype>(left.dtype)), partial);
+  const Workspace &ws = o.memoryOf(form, {.key = dtypeName(partial),
+                                          .slots = o.tiles(oneShot ? m : rows),
+                                          .stageBytes = ranks * (oneShot ? m : rows) * n * size,
+                                          .resultBytes = twoShot ? ranks * rows * n * size : 0});
+  Memory a = memory(call.tensor(0)), b = memory(call.tensor(1)), out = memory(call.tensor(2));
+  int64_t capacity = ws.stageCapacity(partial);
+  auto launch = [&](const auto &arguments) {
+    std::apply([&](const auto &...each) { o.launch(("gemm_ar_" + form).c_str(), {}, each...); }, arguments);
+  };
+  auto tiled = howTiled(left, right, result, partial, o.plan);
+  if (oneShot)
+    launch(std::tuple_cat(
+        std::tuple(a, b, out, ws.stage(partial), ws.entered, ws.ready, ws.epochs, m, n, k, capacity), tiled));
+  else if (twoShot)
+    launch(std::tuple_cat(std::tuple(a, b, out, ws.stage(partial), ws.result(partial), ws.entered, ws.ready,
+                                     ws.done, ws.epochs, m, n, k, rows, capacity, ws.resultCapacity(partial)),
+                          tiled));
+  else
+    launch(std::tuple_cat(outs.everyones(0, rank + 1),
+                          std::tuple(a, b, ws.stage(partial), ws.entered, ws.ready, ws.done, ws.epochs, m, n, k,
+                                     rows, std::min((rank + 1) * rows, m), capacity),
+                          tiled, std::tuple(ranks)));
 }
 
 static void run(Call &call) {
@@ -32,34 +83,19 @@ static void run(Call &call) {
       right{b.data, b.dtype, k, n, stride(b, 0), stride(b, 1)},
       result{out.data, out.dtype, m, n, stride(out, 0), stride(out, 1)};
   tilery_dtype partial = partialType(call, out.dtype, a.dtype);
-  int ranks = call.world().size();
-  int64_t rows = Shards(m, ranks).rows, size = tilery_dtype_size(partial);
-  AgreedProduct agreed = agreeOnProduct(call, partialSums(call, m, n, a.dtype, partial), left, right);
-  std::string form = chooseProductForm(call, {"auto", "one_shot", "two_shot", "scattered", "unfused"},
-                                       formOnHost(ranks, m * n * size), agreed, size, partialDepth);
+  int64_t size = tilery_dtype_size(partial);
+  PeerBuffers outs = everyonesOut(call, result);
+  AgreedProduct agreed = agreeOnProduct(call, partialSums(call, m, n, a.dtype, partial), left, right, &outs);
+  FormChoice choice =
+      chooseProductForm(call, {"auto", "one_shot", "two_shot", "direct", "scattered", "unfused"},
+                        formOnHost(call.world().size(), m * n * size), agreed, size, partialDepth);
+  std::string form = possibleForm(call, choice, outs);
   if (form == "unfused")
-    return reduceUnfused(call, left, right, result, partial, "all_reduce");
-  if (form == "scattered")
-    return reduceScattered(call, left, right, result);
-  bool oneShot = form == "one_shot";
-  Overlapped o(call, agreed, n, partialDepth);
-  o.leaveRoomToSend(tilery_dtype_size(static_cast<tilery_dtype>(a.dtype)), partial);
-  const MatmulPlan &p = o.plan;
-  const Workspace &ws = o.memoryOf(form, {.key = dtypeName(partial),
-                                          .slots = o.tiles(oneShot ? m : rows),
-                                          .stageBytes = ranks * (oneShot ? m : rows) * n * size,
-                                          .resultBytes = oneShot ? 0 : ranks * rows * n * size});
-  if (oneShot)
-    o.launch("gemm_ar_one_shot", {}, memory(a), memory(b), memory(out), ws.stage(partial),
-             ws.entered, ws.ready, ws.epochs, m, n, k, ws.stageCapacity(partial), stride(a, 0),
-             stride(a, 1), stride(b, 0), stride(b, 1), stride(out, 0), stride(out, 1), partial,
-             p.blockM, p.blockN, p.blockK, p.rows, p.columns, p.groupM, accumulator(a.dtype));
+    reduceUnfused(call, left, right, result, partial, "all_reduce");
+  else if (form == "scattered")
+    reduceScattered(call, left, right, result);
   else
-    o.launch("gemm_ar_two_shot", {}, memory(a), memory(b), memory(out), ws.stage(partial),
-             ws.result(partial), ws.entered, ws.ready, ws.done, ws.epochs, m, n, k, rows,
-             ws.stageCapacity(partial), ws.resultCapacity(partial), stride(a, 0), stride(a, 1),
-             stride(b, 0), stride(b, 1), stride(out, 0), stride(out, 1), partial, p.blockM,
-             p.blockN, p.blockK, p.rows, p.columns, p.groupM, accumulator(a.dtype));
+    overlapped(call, agreed, form, left, right, result, partial, outs);
 }
 
 const Op &gemmArOp() {

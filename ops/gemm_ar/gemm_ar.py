@@ -4,7 +4,7 @@
 
 One-shot: each rank sends its part of a tile to all others and adds up what it gets. Two-shot: like
 gemm_rs, then each rank sends the sums of its rows to all, and takes in those of the others, which
-for more than two ranks moves less.
+for more than two ranks moves less. Direct: two-shot, with the sums straight into the others' `out`.
 Partial sums travel in the type of `stage` and are added in fp32, in an order that gives all ranks the
 same bits.
 Every launch advances an epoch that each instance keeps in device memory, so that calls follow
@@ -16,7 +16,7 @@ import tilery as ty
 import tilery.language as tl
 import tilery.language.device as dl
 
-from ..parts import (add_parts, enter, leave_part, part_from, place, place_of_owner, product, send_part, span,
+from ..parts import (add_parts, enter, known, leave_part, part_from, place, place_of_owner, product, send_part, span,
                      tell)
 
 
@@ -137,4 +137,70 @@ def gemm_ar_two_shot(a, b, out, stage, result, entered, arrived, done, epochs, M
         theirs = sums + owner.to(tl.int64) * whole
         value = tl.load(theirs + (rows - first)[:, None] * N + cols[None, :], mask=inside, other=0)
         tl.store(out + rows[:, None] * stride_om + cols[None, :] * stride_on, value, mask=inside)
+    tl.store(epochs + pid, epoch)
+
+
+@ty.jit
+def await_done(done, tiles, epoch):
+    """Waits until all others have told of this instance's share of their tiles."""
+    rank = dl.rank()
+    world = dl.num_ranks()
+    first = tl.program_id(0) * tl.cdiv(tiles, tl.num_programs(0))
+    end = tl.minimum(first + tl.cdiv(tiles, tl.num_programs(0)), tiles)
+    if first < end:
+        for step in range(1, world):
+            dl.wait(done + (rank + step) % world * tiles + first, end - first, waitValue=epoch, cmp="ge")
+
+
+@ty.jit
+def gemm_ar_direct(out0, out1, out2, out3, out4, out5, out6, out7, a, b, stage, entered, arrived, done,
+                   epochs, M, N, K, rows_per_rank, own_end, capacity,
+                   stride_am, stride_ak, stride_bk, stride_bn, stride_om, stride_on,
+                   KIND: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+                   BLOCK_K: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+                   GROUP_M: tl.constexpr, ACC: tl.constexpr, RANKS: tl.constexpr):
+    """Like gemm_ar_two_shot, but the sums go straight into all ranks' out, which begin with the next rank's
+    (ops/peers.py) and have the same strides. own_end: up to this row the rows of this rank go.
+
+    Who has sent a part of a tile has begun this call: nothing that came before uses its `out` any more, so
+    that the sums may go there. An instance ends when its share of the others' tiles is done, all of them
+    together when nobody writes this rank's `out` any more.
+    """
+    outs = (out0, out1, out2, out3, out4, out5, out6, out7)
+    pid = tl.program_id(0)
+    rank = dl.rank()
+    epoch = tl.load(epochs + pid) + 1
+    enter(entered, epoch)
+    slot = stage + (epoch % 2) * capacity
+    whole = rows_per_rank.to(tl.int64) * N
+    tiles_m = tl.cdiv(rows_per_rank, ROWS)
+    tiles_n = tl.cdiv(N, COLUMNS)
+    tiles = tiles_m * tiles_n
+    # Others are told of a tile when the next one is computed: by then its copy is complete.
+    told_tile = -1
+    told_owner = rank
+    for item in range(pid, RANKS * tiles, tl.num_programs(0)):
+        owner, tile, tile_m, tile_n = place_of_owner(item, rows_per_rank, tiles_n, ROWS, GROUP_M)
+        first = owner.to(tl.int64) * rows_per_rank
+        rows, row_known = span(tile_m, first, M, ROWS, BLOCK_M)
+        cols, col_known = span(tile_n, 0, N, COLUMNS, BLOCK_N)
+        acc = product(a, b, rows, cols, row_known, col_known, 0, K, K, stride_am, stride_ak,
+                      stride_bk, stride_bn, BLOCK_M, BLOCK_N, BLOCK_K, ACC)
+        at = (rows - first)[:, None] * N + cols[None, :]
+        if told_tile >= 0:
+            tell_of_tile(arrived, done, told_tile, tiles, told_owner, epoch)
+        told_tile = tile
+        told_owner = owner
+        if owner != rank:
+            inside = (row_known & (rows < first + rows_per_rank))[:, None] & col_known[None, :]
+            leave_part(acc, slot, at, inside, owner, whole, entered, epoch)
+        else:
+            own = known(rows, own_end, ROWS, BLOCK_M)[:, None] & col_known[None, :]
+            total = add_parts(acc, slot, at, own, whole, arrived, tile, tiles, epoch, KIND, ACC)
+            for step in tl.static_range(RANKS):  # into the own one first, which takes the least
+                tl.store(outs[(step + RANKS - 1) % RANKS] + rows[:, None] * stride_om + cols[None, :] * stride_on, total,
+                         mask=own)
+    if told_tile >= 0:
+        tell_of_tile(arrived, done, told_tile, tiles, told_owner, epoch)
+    await_done(done, tiles, epoch)
     tl.store(epochs + pid, epoch)

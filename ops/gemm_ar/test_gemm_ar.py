@@ -44,7 +44,7 @@ def check(results, m, world, dtype="fp32"):
             np.testing.assert_array_equal(out, results[0][call])
 
 
-FORMS = ["one_shot", "two_shot"]
+FORMS = ["one_shot", "two_shot", "direct"]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -85,5 +85,60 @@ def test_200_seeds(backend, form):
     check(results, 7, 2)
 
 
-def test_many_calls(backend):
-    check(run(lambda: multiply(5, calls=50), 2), 5, 2)
+@pytest.mark.parametrize("form", FORMS)
+def test_many_calls(backend, form):
+    check(run(lambda: multiply(5, calls=50, schedule=direct.Schedule(form=form)), 2), 5, 2)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_nobody_writes_into_out_once_a_call_has_ended_there(backend, seed):
+    """Each rank overwrites its `out` at once; writes that are under way would come later."""
+    schedule = direct.Schedule(compute=2, tile=(16, 16, 16), form="direct")
+
+    def body():
+        m, rank = 50, ty.rank()
+        ws = direct.Workspace(np.float32, ty.cdiv(m, 3) * N, schedule.compute, slots=schedule.tiles(m, N))
+        out, results = np.zeros((m, N), np.float32), []
+        for call in range(4):
+            direct.gemm_ar(ws, *inputs(rank, m, "fp32", call), out, schedule)
+            results.append(out.copy())
+            out[...] = np.nan
+        ty.barrier()
+        assert np.isnan(out).all()
+        return results
+    check(run(body, 3, seed=seed, delay=True), 50, 3)
+
+
+@pytest.mark.parametrize("kind", ["by column", "gaps"])
+@pytest.mark.parametrize("form", FORMS)
+def test_out_with_strides(backend, form, kind):
+    schedule = direct.Schedule(form=form)
+
+    def body():
+        m, rank = 33, ty.rank()
+        ws = direct.Workspace(np.float32, m * N, schedule.compute, slots=schedule.tiles(m, N))
+        whole = np.full((N, m) if kind == "by column" else (m, 2 * N + 5), -1, np.float32)
+        out = whole.T if kind == "by column" else whole[:, 3:3 + 2 * N:2]
+        results = []
+        for call in range(2):
+            direct.gemm_ar(ws, *inputs(rank, m, "fp32", call), out, schedule)
+            results.append(out.copy())
+        assert kind == "by column" or ((whole[:, :3] == -1).all() and (whole[:, 4:3 + 2 * N:2] == -1).all())
+        return results
+    check(run(body, 3), 33, 3)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_unrounded_partial_sums(backend, form):
+    """What the ranks send is of another type than the result, which is rounded once."""
+    def body():
+        schedule, m = direct.Schedule(form=form), 40
+        ws = direct.Workspace(np.float32, m * N, schedule.compute, slots=schedule.tiles(m, N))
+        out = np.zeros((m, N), numpy_type("bf16"))
+        direct.gemm_ar(ws, *inputs(ty.rank(), m, "bf16"), out, schedule)
+        return out
+    results = run(body, 3)
+    pairs = [inputs(rank, 40, "bf16") for rank in range(3)]
+    for out in results:
+        assert_close(out, sum(a.astype(np.float64) @ b.astype(np.float64) for a, b in pairs), depth=K * 3)
+        np.testing.assert_array_equal(out, results[0])

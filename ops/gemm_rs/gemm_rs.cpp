@@ -43,7 +43,8 @@ static void run(Call &call) {
   // K may differ from rank to rank; tiles and what is staged may not.
   AgreedProduct agreed = agreeOnProduct(call, partialSums(call, m, n, a.dtype, partial), a, b);
   std::string form = chooseProductForm(call, {"auto", "overlapped", "unfused"}, "overlapped", agreed,
-                                       tilery_dtype_size(partial), partialDepth);
+                                       tilery_dtype_size(partial), partialDepth)
+                         .form;
   if (form == "unfused")
     return reduceUnfused(call, a, b, out, partial, "reduce_scatter");
   Overlapped o(call, agreed, n, partialDepth);

@@ -130,7 +130,7 @@ def test_instances_of_collectives_are_resident(ranks, most):
 
 
 @pytest.mark.parametrize("op,form", [("gemm_rs", "overlapped"), ("gemm_ar", "one_shot"),
-                                     ("gemm_ar", "two_shot")])
+                                     ("gemm_ar", "two_shot"), ("gemm_ar", "direct")])
 def test_ranks_with_different_operands_share_their_tiles(op, form):
     """The workspaces, which have a signal for each tile, would differ else. Bulk copies need an address
     and strides that divide by 16 bytes; rank 3 has no part of K."""

@@ -132,6 +132,7 @@ def test_every_form_is_known():
     operators = [op["name"] for op in ty.ops.list() if op["communicates"]]
     assert sorted(operators) == sorted(COLLECTIVES + PRODUCTS)
     assert forms_of("all_to_all") == ["push", "pull", "copies", "flagged", "direct", "direct_copies"]
+    assert forms_of("gemm_ar") == ["one_shot", "two_shot", "direct", "scattered", "unfused"]
     assert forms_of("ag_gemm") == ["instances", "copies", "unfused"]
 
 
