@@ -204,6 +204,48 @@ def test_peers_buffers_of_more_ranks_than_kernels_take():
     with fails(ty.LaunchError, "form 'direct' uses the ranks' own buffers, but its kernels take those of up to 8 "
                                "ranks, not of 9; leave 'form' at auto"):
         run(lambda: ty.ops.all_reduce(np.zeros(2, "f4"), np.zeros(2, "f4"), form="direct"), 9)
+    with fails(ty.LaunchError, "gemm_ar: form 'direct' uses the ranks' own buffers", "up to 8 ranks, not of 9"):
+        run(lambda: ty.ops.gemm_ar(A, B, C, form="direct"), 9)
+
+
+def test_sums_that_the_ranks_keep_otherwise():
+    """Form direct takes one type and one way to lie; steps along a single row or column do not matter."""
+    def body(m, n, kinds, gaps, **options):
+        rank = ty.rank()
+        out = np.zeros((m, n + gaps[rank]), kinds[rank])[:, :n]
+        for _ in range(2):
+            ty.ops.gemm_ar(data_of(rank, (m, 8)), data_of(10 + rank, (8, n)), out, form="direct", **options)
+        return out
+    with fails(ty.LaunchError, "gemm_ar: form 'direct' uses the ranks' own buffers, but 'out' of rank 1 is fp32 with "
+                               r"strides \[9, 1\] and that of rank 0 fp32 with strides \[5, 1\]; leave 'form' at auto"):
+        run(lambda: body(4, 5, ("f4", "f4"), (0, 4)), 2)
+    with fails(ty.LaunchError, r"'out' of rank 1 is fp16 with strides \[5, 1\] and that of rank 0 fp32 with strides"):
+        run(lambda: body(4, 5, ("f4", "f2"), (0, 0), partials="accumulator"), 2)
+    for m, n in ((1, 5), (4, 5)):
+        gaps = (0, 4) if m == 1 else (4, 4)
+        expected = sum(f64(data_of(r, (m, 8))) @ f64(data_of(10 + r, (8, n))) for r in range(2))
+        for out in run(lambda: body(m, n, ("f4", "f4"), gaps), 2):
+            assert_close(out, expected, depth=16)
+
+
+@pytest.mark.parametrize("kind", ["fp16", "int8"])
+def test_sums_in_the_peers_memory(kind):
+    """Calls follow each other, with other shapes between, and what they left is overwritten at once."""
+    def body():
+        rank, results = ty.rank(), []
+        whole = np.zeros((997, 40), np.int32 if kind == "int8" else numpy_type(kind))
+        for call, (m, n) in enumerate([(997, 40), (1, 24), (17, 33), (40, 40), (997, 40)]):
+            a, b = data_of(rank, (m, 24), kind, call), data_of(10 + rank, (24, n), kind, call)
+            ty.ops.gemm_ar(a, b, whole[:m, :n], form="direct", partials=("out", "accumulator")[call % 2])
+            results.append(whole[:m, :n].copy())
+            whole[...] = -1
+        return results
+    for options in ({}, {"seed": 0, "delay": True}, {"seed": 1, "delay": True, "residency": 8}):
+        for result in run(body, 4, **options):
+            for call, out in enumerate(result):
+                (m, n), every = out.shape, range(4)
+                parts = [f64(data_of(r, (m, 24), kind, call)) @ f64(data_of(10 + r, (24, n), kind, call)) for r in every]
+                assert_close(out, sum(parts), depth=96, addends=parts)
 
 
 def test_transfers_arrive_late():

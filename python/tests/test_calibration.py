@@ -130,7 +130,7 @@ def test_a_machine_is_measured_once(tmp_path):
     measured = json.loads(kept.read_text())
     assert measured["version"] == 6 and measured["ranks"] == 2 and measured["sustained"] > 0
     assert all(value >= 0 for value in measured.values())
-    assert {"gemm_rs.overlapped 16x8192x8192", "gemm_rs.overlapped.exposed", "link.copies.16777216",
+    assert {"gemm_rs.overlapped 16x8192x8192", "gemm_ar.direct.factor", "gemm_rs.overlapped.exposed", "link.copies.16777216",
             "all_reduce.flagged.1024", "matmul.factor"} <= set(measured)
     assert launches() == 2
     for damaged in ("{", json.dumps(measured | {"version": 1})):
@@ -150,6 +150,18 @@ ty.spawn(body, ranks=2, device="cuda", heap_bytes=64 << 20)
 """
     assert run(code, after, TILERY_CACHE_DIR=str(tmp_path)) == f"{1 << 20}\n"
     assert not list(tmp_path.glob("*.calibration.json"))
+
+
+def test_more_ranks_than_direct_kernels_take():
+    code = """
+measured = ty.ops.calibrate()
+if ty.rank() == 0:
+    print(sorted({key.rsplit(".", 1)[0] for key in measured if "direct" in key}))
+"""
+    after = """
+ty.spawn(body, ranks=9, device="cuda", heap_bytes=128 << 20)
+"""
+    assert run(code, after) == "['all_gather.direct_copies', 'all_to_all.direct_copies', 'broadcast.direct_copies']\n"
 
 
 # A stream that is captured from the first call on.

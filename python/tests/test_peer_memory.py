@@ -4,6 +4,7 @@
 memory is the host's: it is found, mapped, known again, and given up."""
 
 import ctypes
+import json
 
 import pytest
 from test_process_devices import job, library, right
@@ -70,9 +71,9 @@ LARGE = 4 << 20
 '''
 
 
-def peers_job(tmp_path, body, ranks=2, **options):
+def peers_job(tmp_path, body, ranks=2, figures="off", **options):
     right(job(tmp_path, PEERS + body + '\nprint("right")', ranks,
-              environment=lambda rank: {"TILERY_CALIBRATION": "off"}, **options))
+              environment=lambda rank: {"TILERY_CALIBRATION": figures}, **options))
 
 
 def test_memory_is_mapped_once_and_known_again(tmp_path):
@@ -348,6 +349,48 @@ except ty.LaunchError as error:
         "that its driver shares with no other process or device; leave 'form' at auto"), error
 ty.barrier()
 ''', init='device="cuda", heap_bytes=128 << 20')
+
+
+def test_sums_of_products_go_to_the_peers_out_where_they_can(tmp_path):
+    """By itself where figures say so; not where a rank's `out` is its own or lies otherwise."""
+    terms = {f"gemm_ar.{form}.{term}": value for form, start in (("direct", 0), ("two_shot", 1), ("one_shot", 1e9))
+             for term, value in (("start", start), ("factor", 1), ("exposed", 0.1))}
+    curves = {f"{name}.{bytes}": 1e9 + bytes for name in ("all_reduce.push", "all_gather.push", "link.copies")
+              for bytes in (1 << 10, 1 << 20)}
+    figures = tmp_path / "figures.json"
+    figures.write_text(json.dumps({"version": 6, "ranks": 2, "sustained": 700e6} | terms | curves))
+    peers_job(tmp_path, OPERATORS + '''
+m = 256
+a, b, out = (Array(allocate(LARGE), m, m) for _ in range(3))
+ty.ops.gemm_ar(a, b, out)
+assert kernels() == ["gemm_ar_direct"]
+explained = ty.ops.explain("gemm_ar", a, b, out)
+assert explained["chosen"] == "direct" and explained["direct"] < explained["two_shot"] < explained["one_shot"]
+for turn in range(3):
+    ty.ops.gemm_ar(a, b, out)
+assert kernels() == ["gemm_ar_direct"] * 3
+apart = Array(allocate(LARGE), m, m)
+step = 2 * m if rank == 1 else m
+apart.strides = (4 * step, 4)
+apart.__cuda_array_interface__["strides"] = apart.strides
+ty.ops.gemm_ar(a, b, apart)
+assert kernels() == ["gemm_ar_two_shot"]
+if rank == 1:
+    cuda.fake_cuda_fail(b"cuIpcGetMemHandle", 1)
+mine = Array(allocate(LARGE), m, m)
+for turn in range(2):
+    ty.ops.gemm_ar(a, b, mine)
+assert kernels() == ["gemm_ar_two_shot"] * 2
+for tensor, problem in ((mine, "was allocated in a way that its driver shares with no other process or device"),
+                        (apart, "is fp32 with strides [512, 1] and that of rank 0 fp32 with strides [256, 1]")):
+    try:
+        ty.ops.gemm_ar(a, b, tensor, form="direct")
+        raise AssertionError("it cannot be used")
+    except ty.LaunchError as error:
+        assert str(error) == ("gemm_ar: form 'direct' uses the ranks' own buffers, but 'out' of rank 1 " + problem +
+                              "; leave 'form' at auto"), error
+ty.barrier()
+''', init='device="cuda", heap_bytes=128 << 20', figures=str(figures))
 
 
 def test_new_memory_while_a_stream_is_recorded(tmp_path):

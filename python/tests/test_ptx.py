@@ -118,6 +118,14 @@ def rows(tile: str, options: dict) -> list[tuple]:
             ("layer_norm", "layer_norm", array * 4 + sizes + "fp32, " + tile, options, True)]
 
 
+def gemm_ar_direct(ranks: int, partials: str, stride: int = 16) -> str:
+    """stride: what rows of `out` are a multiple of."""
+    outs = ["*bf16:16"] * ranks + ["None"] * (8 - ranks)
+    return (f"{', '.join(outs)}, *bf16:16, *bf16:16, symm *{partials}:16, signal, signal, signal, *i64:16, i32, "
+            "i32:16, i32:16, i32, i32, i32:16, i32:16, i32:1, i32:16, i32:1, "
+            f"i32:{stride}, i32:1, {partials}, 64, 64, 32, 64, 64, 8, fp32, {ranks}")
+
+
 # operator, function, signature, options, hot (no spills)
 OPERATORS = [
     ("matmul", "matmul", gemm("bf16", 128, 128, 32), {"num_warps": 8}, True),
@@ -192,6 +200,8 @@ OPERATORS = [
     ("gemm_ar", "gemm_ar_two_shot",
      "*bf16:16, *bf16:16, *bf16:16, symm *bf16:16, symm *bf16:16, signal, signal, signal, *i64:16, i32, "
      f"i32:16, i32:16, i32, i32:16, i32:16, {_STRIDES}, bf16, 64, 64, 32, 64, 64, 8, fp32", {}, False),
+    *[("gemm_ar", "gemm_ar_direct", gemm_ar_direct(ranks, partials), {}, False)
+      for ranks, partials in ((2, "bf16"), (8, "fp32"))],
 ]
 
 

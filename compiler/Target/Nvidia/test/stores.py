@@ -7,6 +7,7 @@
 # RUN: %tilery compile %s -f store -s "*bf16:16, *bf16:16, *bf16:16, i32:16, i32, i32, False" -O num_warps=4 -t sm_90a -e ptx | FileCheck %s --check-prefix=PLAIN
 # RUN: %tilery compile %s -f send -s "*bf16:16, *bf16:16, symm *bf16:16, signal, i32:16, i32:16, i32, i32" -O num_warps=4 -t sm_90a -e ptx | FileCheck %s --check-prefix=SEND
 # RUN: %tilery compile %s -f send -s "*bf16:16, *bf16:16, symm *bf16:16, signal, i32:16, i32:16, i32, i32" -O num_warps=4 -t sm_90a -e ptx | FileCheck %s --check-prefix=CARRY
+# RUN: %tilery compile %s -f tell -s "*bf16:16, *bf16:16, *bf16:16, *bf16:16, signal, i32:16, i32:16, i32, i32" -O num_warps=4 -t sm_90a -e ptx | FileCheck %s --check-prefix=TELL
 # RUN: %tilery compile %s -f again -s "*bf16:16, *bf16:16, *bf16:16, i32:16, i32:16" -O num_warps=4 -t sm_90a -e ptx | FileCheck %s --check-prefix=AGAIN
 # RUN: %tilery compile %s -f before -s "*bf16:16, *bf16:16, *bf16:16, i32:16, i32:16, i32, i32" -O num_warps=4 -t sm_90a -e ptx | FileCheck %s --check-prefix=BEFORE
 # RUN: %tilery compile %s -f turned -s "*bf16:16, *bf16:16, *bf16:16, i32:16" -O num_warps=8 -O num_stages=3 -t sm_90a -e ptx | FileCheck %s --check-prefix=TURNED
@@ -91,6 +92,29 @@ def send(a, b, out, ready, K, N, peer, rows):
     n = tl.arange(0, 128)
     tl.store(dl.symm_at(out, peer) + m[:, None] * N + n[None, :], acc.to(tl.bfloat16),
              mask=(m < rows)[:, None] & (n < N)[None, :])
+    dl.notify(ready, peer, signal=1)
+
+
+# An array may be another rank's, who is told when copies into it are complete, not when what they read is free.
+# TELL: wgmma.mma_async
+# TELL: cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group
+# TELL: bar.sync 1, 128;
+# TELL: cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group
+# TELL: cp.async.bulk.commit_group;
+# TELL-NOT: st.relaxed.sys
+# TELL: cp.async.bulk.wait_group 0;
+# TELL-NOT: st.relaxed.sys
+# TELL: bar.sync 1, 128;
+# TELL: fence.acq_rel.sys;
+# TELL: {{(st|red|atom)\.relaxed\.sys}}
+@ty.jit
+def tell(a, b, out, theirs, ready, K, N, M, peer):
+    acc = product(a, b, K)
+    m = tl.program_id(0) * 64 + tl.arange(0, 64)
+    n = tl.arange(0, 128)
+    inside = (m < M)[:, None] & (n < N)[None, :]
+    tl.store(out + m[:, None] * N + n[None, :], acc.to(tl.bfloat16), mask=inside)
+    tl.store(theirs + m[:, None] * N + n[None, :], acc.to(tl.bfloat16), mask=inside)
     dl.notify(ready, peer, signal=1)
 
 
