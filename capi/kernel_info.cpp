@@ -68,7 +68,8 @@ static json::Object describe(const TensorMapRecipe &recipe) {
                       {"extents", describe(recipe.extents)},
                       {"strides", describe(recipe.strides)},
                       {"box", json::Array(recipe.box)},
-                      {"swizzle", recipe.swizzleBytes}};
+                      {"swizzle", recipe.swizzleBytes},
+                      {"hint", recipe.isHint}};
 }
 
 static TensorMapRecipe parseRecipe(const json::Object &object) {
@@ -81,6 +82,7 @@ static TensorMapRecipe parseRecipe(const json::Object &object) {
   recipe.strides = parseList(object.getArray("strides"));
   recipe.box = parseIntegers(object.getArray("box"));
   recipe.swizzleBytes = int32_t(object.getInteger("swizzle").value_or(0));
+  recipe.isHint = object.getBoolean("hint").value_or(false);
   return recipe;
 }
 
