@@ -16,8 +16,8 @@ import tilery as ty
 import tilery.language as tl
 import tilery.language.device as dl
 
-from ..parts import (add_parts, enter, known, leave_part, part_from, place, place_of_owner, product, send_part, span,
-                     tell)
+from ..parts import (add_parts, enter, known, leave_part, part_from, place, place_among_owners,
+                     place_of_owner, product, send_part, span, tell)
 
 
 @ty.jit
@@ -180,7 +180,7 @@ def gemm_ar_direct(out0, out1, out2, out3, out4, out5, out6, out7, a, b, stage, 
     told_tile = -1
     told_owner = rank
     for item in range(pid, RANKS * tiles, tl.num_programs(0)):
-        owner, tile, tile_m, tile_n = place_of_owner(item, rows_per_rank, tiles_n, ROWS, GROUP_M)
+        owner, tile, tile_m, tile_n = place_among_owners(item, rows_per_rank, tiles_n, RANKS, ROWS, GROUP_M)
         first = owner.to(tl.int64) * rows_per_rank
         rows, row_known = span(tile_m, first, M, ROWS, BLOCK_M)
         cols, col_known = span(tile_n, 0, N, COLUMNS, BLOCK_N)
