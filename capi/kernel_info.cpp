@@ -68,8 +68,7 @@ static json::Object describe(const TensorMapRecipe &recipe) {
                       {"extents", describe(recipe.extents)},
                       {"strides", describe(recipe.strides)},
                       {"box", json::Array(recipe.box)},
-                      {"swizzle", recipe.swizzleBytes},
-                      {"hint", recipe.isHint}};
+                      {"swizzle", recipe.swizzleBytes}};
 }
 
 static TensorMapRecipe parseRecipe(const json::Object &object) {
@@ -82,7 +81,6 @@ static TensorMapRecipe parseRecipe(const json::Object &object) {
   recipe.strides = parseList(object.getArray("strides"));
   recipe.box = parseIntegers(object.getArray("box"));
   recipe.swizzleBytes = int32_t(object.getInteger("swizzle").value_or(0));
-  recipe.isHint = object.getBoolean("hint").value_or(false);
   return recipe;
 }
 

@@ -37,7 +37,6 @@ TEST(KernelInfo, SurvivesTheCache) {
                         binary(Kind::Subtract, constant(3), binary(Kind::Add, argument(0), constant(1))))};
   map.box = {64, 128};
   map.swizzleBytes = 128;
-  map.isHint = true;
   info.tensorMaps = {map};
 
   llvm::json::Object described = capi::describeKernelInfo(info);
@@ -59,7 +58,6 @@ TEST(KernelInfo, SurvivesTheCache) {
   EXPECT_EQ(found.strides[0].lhs->kind, Kind::Maximum);
   EXPECT_EQ(found.strides[0].rhs->rhs->lhs->kind, Kind::Argument);
   EXPECT_EQ(found.box, (std::vector<int32_t>{64, 128}));
-  EXPECT_TRUE(found.isHint);
 }
 
 } // namespace

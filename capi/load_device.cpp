@@ -47,7 +47,6 @@ static rt::TensorMapPlan planOf(const TensorMapRecipe &recipe) {
     plan.strides.push_back(programOf(stride));
   plan.box = recipe.box;
   plan.swizzleBytes = recipe.swizzleBytes;
-  plan.isHint = recipe.isHint;
   return plan;
 }
 

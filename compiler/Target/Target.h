@@ -46,8 +46,6 @@ struct TensorMapRecipe {
   std::vector<int32_t> box;
   /// Bytes of the swizzle of shared memory: 0, 32, 64 or 128.
   int32_t swizzleBytes = 0;
-  /// Only prefetches use it: of an array that no map describes they fetch nothing.
-  bool isHint = false;
 };
 
 /// What a lowered kernel needs from its launcher (attributes of the lowered function hold

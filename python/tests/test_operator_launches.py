@@ -48,20 +48,6 @@ def test_rows(rows, n, threads, instances):
     ''') == [f"{name} {threads} {instances} 1 1" for name in ("softmax", "rms_norm", "layer_norm")]
 
 
-@pytest.mark.parametrize("stride", [1024, 2048, 0])
-def test_the_residual_of_a_product_has_a_tensor_map(stride):
-    """For prefetches, beside those of both operands and of the result."""
-    assert launches(f'''
-        a, b, c, r = arrays((512, 256), (256, 1024), (512, 1024), (512, 2048))
-        residual = Part(r, (512, 1024))
-        residual.__cuda_array_interface__["strides"] = ({stride} * 2, 2)
-        for last in (None, residual):
-            ty.ops.matmul(a, b, c, None, last)
-            print(fake.fake_cuda_calls().decode().split().count("cuTensorMapEncodeTiled"))
-        show(1)
-    ''') == ["3", "7", "matmul 256 128 1 1"]
-
-
 @pytest.mark.parametrize("m,n,k,kind,launched", [
     (8192, 8192, 8192, "bf16", "384 132"),    # more tiles than processors
     (512, 5120, 8192, "bf16", "384 108"),     # 4 x 27 tiles of 192 columns

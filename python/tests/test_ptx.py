@@ -268,13 +268,11 @@ def test_rows_that_are_not_used_on_hopper(parts, tmp_path):
 
 
 @pytest.mark.parametrize("after", [{"activation": "silu"}, {"activation": "gelu_tanh"}, {"bias": True},
-                                   {"residual": True}, {"residual": True, "tile": (128, 224)},
-                                   {"scaled": True}], ids=str)
+                                   {"residual": True}, {"scaled": True}], ids=str)
 def test_what_follows_a_product_on_hopper(after, tmp_path):
     ptx = ptx_of(ROOT / "ops/matmul/matmul.py", "matmul", gemm("bf16", 128, 256, 64, **after),
                  "sm_90a", num_warps=8, num_stages=4)
     assert "wgmma.mma_async" in ptx
-    assert ptx.count("cp.async.bulk.prefetch.tensor.2d") == (4 if "residual" in after else 0)
     remarks, _ = assemble(ptx, "sm_90a", tmp_path)
     assert spilled_bytes(remarks) == 0, remarks
 

@@ -206,20 +206,6 @@ TEST_F(DeviceLaunch, AnImpossibleTensorMapNamesTheArgument) {
             std::string::npos);
 }
 
-TEST_F(DeviceLaunch, AHintForAnImpossibleTensorMapIsOneElement) {
-  DeviceCode code;
-  code.maps = {planOfMatrix()};
-  code.maps[0].isHint = true;
-  KernelImage image =
-      load("mapped", ".param .u64 x, .param .u32 n, .param .align 64 .b8 map[128]", code);
-  arguments[1] = 63;
-  launchKernel(nullptr, image, {1, 1, 1}, arguments);
-  uint64_t words[16];
-  std::memcpy(words, lastLaunch().parameters + 12, sizeof words);
-  EXPECT_EQ(words[2], 1u);
-  EXPECT_EQ(words[7], 16u);
-}
-
 TEST_F(DeviceLaunch, ALostDeviceNamesTheKernel) {
   KernelImage image = load("culprit", ".param .u64 x, .param .u32 n");
   launchKernel(nullptr, image, {1, 1, 1}, arguments);

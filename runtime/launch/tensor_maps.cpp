@@ -66,13 +66,7 @@ void TensorMapCache::encode(hal::Driver &driver, const KernelImage &image, const
   }
   for (size_t i = 0; i < plan.strides.size(); ++i)
     shape.strides[i] = key[1 + plan.extents.size() + i];
-  std::string why = driver.encodeTensorMap(shape, map);
-  if (!why.empty() && plan.isHint) { // the kernel itself loads from any array
-    shape.extents.fill(1);
-    shape.strides.fill(16);
-    why = driver.encodeTensorMap(shape, map);
-  }
-  if (!why.empty())
+  if (std::string why = driver.encodeTensorMap(shape, map); !why.empty())
     raise(TILERY_LAUNCH_ERROR,
           "argument '{}' of kernel '{}' cannot be copied in bulk: its tensor {}\nhint: pass memory "
           "aligned to 16 bytes with strides that are multiples of 16 bytes",

@@ -32,7 +32,6 @@ struct TensorMapPlan {
   std::vector<HostProgram> extents, strides;
   std::vector<int32_t> box;
   int32_t swizzleBytes = 0;
-  bool isHint = false;
 };
 
 /// The map of one plan for the latest few combinations of values. From any thread.
@@ -40,7 +39,7 @@ class TensorMapCache {
 public:
   explicit TensorMapCache(TensorMapPlan plan) : plan(std::move(plan)) {}
 
-  /// A LaunchError names the argument when there can be no such map; a hint then describes one element.
+  /// A LaunchError names the argument when there can be no such map.
   void fill(hal::Driver &driver, const KernelImage &image, const uint64_t *arguments,
             hal::TensorMap &map);
 

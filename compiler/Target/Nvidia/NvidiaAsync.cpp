@@ -88,38 +88,18 @@ Value NvidiaMachine::operandStart(OpBuilder &b, Location loc, Value address) con
 
 //===-- Copies ---------------------------------------------------------------------------------------===//
 
-/// `[map, {coordinates}]`, with the coordinates as further operands.
-static std::string boxOf(ValueRange coordinates, const std::string &map,
-                         SmallVectorImpl<Value> &operands, std::string &constraints) {
-  std::string list;
-  for (Value coordinate : coordinates) {
-    list += (list.empty() ? "$" : ", $") + std::to_string(operands.size());
-    constraints += ",r";
-    operands.push_back(coordinate);
-  }
-  return "[" + map + ", {" + list + "}]";
-}
-
 void NvidiaMachine::copyTile(OpBuilder &b, Location loc, Value destination, Value map,
                              ValueRange coordinates, Value barrier) const {
-  SmallVector<Value> operands = {destination, map, barrier};
+  std::string text = "cp.async.bulk.tensor." + std::to_string(coordinates.size()) +
+                     "d.shared::cluster.global.mbarrier::complete_tx::bytes [$0], [$1, {";
   std::string constraints = "r,l,r";
-  std::string box = boxOf(coordinates, "$1", operands, constraints);
-  emitPtx(b, loc,
-          onOneLane("cp.async.bulk.tensor." + std::to_string(coordinates.size()) +
-                    "d.shared::cluster.global.mbarrier::complete_tx::bytes [$0], " + box + ", [$2];"),
-          constraints, {}, operands, true);
-}
-
-void NvidiaMachine::prefetchTile(OpBuilder &b, Location loc, Value map,
-                                 ValueRange coordinates) const {
-  SmallVector<Value> operands = {map};
-  std::string constraints = "l";
-  std::string box = boxOf(coordinates, "$0", operands, constraints);
-  emitPtx(b, loc,
-          onOneLane("cp.async.bulk.prefetch.tensor." + std::to_string(coordinates.size()) +
-                    "d.L2.global.tile " + box + ";"),
-          constraints, {}, operands);
+  for (size_t i = 0; i < coordinates.size(); ++i) {
+    text += (i ? ", $" : "$") + std::to_string(3 + i);
+    constraints += ",r";
+  }
+  SmallVector<Value> operands = {destination, map, barrier};
+  operands.append(coordinates.begin(), coordinates.end());
+  emitPtx(b, loc, onOneLane(text + "}], [$2];"), constraints, {}, operands, true);
 }
 
 void NvidiaMachine::fetchMap(OpBuilder &b, Location loc, Value map) const {

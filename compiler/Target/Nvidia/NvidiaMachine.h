@@ -90,8 +90,6 @@ public:
                            mlir::Value address) const override;
   void copyTile(mlir::OpBuilder &b, mlir::Location loc, mlir::Value destination, mlir::Value map,
                 mlir::ValueRange coordinates, mlir::Value barrier) const override;
-  void prefetchTile(mlir::OpBuilder &b, mlir::Location loc, mlir::Value map,
-                    mlir::ValueRange coordinates) const override;
   void fetchMap(mlir::OpBuilder &b, mlir::Location loc, mlir::Value map) const override;
   bool makesMaps() const override { return capability == 90 && ptxVersion >= 85; }
   void makeMap(mlir::OpBuilder &b, mlir::Location loc, mlir::Value place, mlir::Value stage,

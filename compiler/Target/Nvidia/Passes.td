@@ -46,9 +46,6 @@ def SpecialiseWarps : Pass<"tilery-nvidia-specialise-warps", "::mlir::ModuleOp">
     Runs after offsets are widened, so that they have one form. Runs before layouts are assigned: tiles
     that copies bring get none.
 
-    Tiles that a loop loads behind a loop of products, and that a map of the launcher describes, are
-    asked for by the producer when it begins that iteration (`simt.prefetch`).
-
     Where the launcher does not know base, strides or extents, as those of a group that the kernel reads from
     memory, the producer makes the tensor map itself, in front of the loop that uses it (`simt.make_map`). Base
     and strides must then be promised to be multiples of 16 bytes, as tl.make_tensor_descriptor does.

@@ -223,14 +223,6 @@ bool RingPlan::chooseStages() {
   return false;
 }
 
-int32_t RingPlan::numberOf(Attribute map) {
-  auto known = llvm::find(mapAttrs, map);
-  auto number = int32_t(known - mapAttrs.begin());
-  if (known == mapAttrs.end())
-    mapAttrs.push_back(map);
-  return number;
-}
-
 bool RingPlan::makeMaps() {
   Builder b(kernel.getContext());
   for (Group &group : groups)
@@ -242,7 +234,10 @@ bool RingPlan::makeMaps() {
       Attribute map = tensorMapAttr(load.access, load.type);
       if (!map)
         return false;
-      group.maps.push_back(numberOf(map));
+      auto known = llvm::find(mapAttrs, map);
+      group.maps.push_back(int32_t(known - mapAttrs.begin()));
+      if (known == mapAttrs.end())
+        mapAttrs.push_back(map);
     }
   for (const Ring &ring : rings) {
     SmallVector<Attribute> tiles;

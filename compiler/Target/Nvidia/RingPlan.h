@@ -62,11 +62,6 @@ public:
   /// False when the kernel is to stay as it is.
   bool make() { return isCandidate() && findGroups() && chooseStages() && makeMaps(); }
   static BufferType transposed(BufferType type);
-  static BufferType bufferType(core::LoadOp load, const AffineAccess &access);
-  static bool fitsCopies(const Load &load);
-  static bool isLoop(const Group &group);
-  /// The number of a map of the launcher, which from now on belongs to the kernel.
-  int32_t numberOf(Attribute map);
   /// Of the 64 K registers of a multiprocessor the copying warps need few, the others take the rest.
   void limitRegisters();
 
@@ -92,6 +87,8 @@ private:
   // What the instruction takes: groups of 64 rows, columns in steps of 8 up to 256, depth of 32 bytes.
   bool fitsInstruction(core::DotOp dot, const BufferType &rhs);
 
+  static BufferType bufferType(core::LoadOp load, const AffineAccess &access);
+
   // By a map of the launcher where it can make one.
   std::optional<AffineAccess> accessOf(core::LoadOp load);
 
@@ -102,11 +99,15 @@ private:
   // A load that only products use, by way of a transposition at most.
   static bool feedsOnlyDots(core::LoadOp load);
 
+  bool fitsCopies(const Load &load);
+
   bool addOperand(core::DotOp dot, Value value, bool isRhs);
 
   Group &groupFor(core::DotOp dot, Block *block);
 
   bool findGroups();
+
+  static bool isLoop(const Group &group);
 
   static unsigned depthOf(const Group &group);
 

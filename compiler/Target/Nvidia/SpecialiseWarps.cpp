@@ -14,8 +14,7 @@
 //  1) every product must have operands that tensor maps describe (AffineAccess); loads that feed the
 //     same product in the same block share a ring;
 //  2) the producer is the slice of the kernel that the coordinates depend on, with the waits for signals
-//     before the copies; when it begins a tile it also asks the L2 cache for what the consumer loads
-//     behind the products (EpilogueLoads);
+//     before the copies;
 //  3) in the consumer loads become buffers. A product whose result only goes round the loop stays
 //     under way during the next iteration; any other is waited for at once.
 // The producer waits for signals as the consumer does. A role that fails leaves; the other one finds the
@@ -23,8 +22,8 @@
 #include "compiler/Target/Nvidia/Passes.h"
 
 #include "compiler/Dialect/Device/IR/Device.h"
-#include "compiler/Target/Nvidia/EpilogueLoads.h"
 #include "compiler/Target/Nvidia/ProgramOrder.h"
+#include "compiler/Target/Nvidia/RingPlan.h"
 #include "compiler/Target/Nvidia/Slice.h"
 #include "compiler/Target/Nvidia/TensorMaps.h"
 #include "compiler/Target/Simt/AsyncDot.h"
@@ -51,19 +50,19 @@ public:
     insertProduces();
     llvm::append_range(copying, kernelMaps.emit());
     SmallVector<Operation *> roots(copying);
-    if (!collectWaits(roots) || !Slice(kernel, roots).isValid()) {
+    bool canFollow = collectWaits(roots);
+    Slice slice(kernel, roots);
+    if (!canFollow || !slice.isValid()) {
       for (Operation *op : copying)
         op->erase();
       return;
     }
-    insertPrefetches(roots);
     if (!kernelMaps.empty())
       kernel->setAttr("simt.kernel_maps", OpBuilder(kernel).getI32IntegerAttr(kernelMaps.count()));
     for (StringRef name : {"simt.rings", "simt.tensor_maps"})
       kernel->setAttr(name, ArrayAttr::get(kernel.getContext(),
                                            name == "simt.rings" ? ringAttrs : mapAttrs));
     limitRegisters();
-    Slice slice(kernel, roots);
     split(slice);
   }
 
@@ -88,28 +87,6 @@ private:
       }
       copying.push_back(
           ProduceOp::create(b, last->getLoc(), group.ring, group.maps, ranks, coordinates));
-    }
-  }
-
-  // Hints, which wait for nothing and of which those are left out that the producer cannot give.
-  void insertPrefetches(SmallVectorImpl<Operation *> &roots) {
-    for (auto &[load, map, products] : epilogueLoads(*this)) {
-      if (mapAttrs.size() >= MostTensorMaps / 2) // results want some, too
-        return;
-      OpBuilder b(products);
-      Location loc = load.op->getLoc();
-      SmallVector<Value> coordinates;
-      for (const AccessDim &dim : load.access.dims)
-        coordinates.push_back(emitStart(b, loc, dim));
-      auto prefetch = PrefetchOp::create(b, loc, 0u, load.type, coordinates);
-      roots.push_back(prefetch);
-      if (Slice(kernel, roots).isValid()) {
-        prefetch.setMap(uint32_t(numberOf(map)));
-        copying.push_back(prefetch);
-      } else {
-        roots.pop_back();
-        prefetch->erase();
-      }
     }
   }
 

@@ -44,6 +44,8 @@ public:
   }
 
 private:
+  static constexpr unsigned mostMaps = 16; // that a launch has (runtime/launch/device_kernel.h)
+
   /// Boxes of each warp that shared memory has room for beside the rings, 0 when none.
   unsigned slotsFor(const RowStage &stage) {
     int64_t left = sharedBytes - ringMemory(kernel).bytes - RowStage::boxBytes; // to align them
@@ -84,7 +86,7 @@ private:
     if (!map)
       return std::nullopt;
     auto known = llvm::find(maps, map);
-    if (known == maps.end() && maps.size() == MostTensorMaps)
+    if (known == maps.end() && maps.size() == mostMaps)
       return std::nullopt;
     auto number = int32_t(known - maps.begin());
     if (known == maps.end())

@@ -102,7 +102,7 @@ std::string elementName(Type element) {
 
 } // namespace
 
-Attribute tensorMapAttr(const AffineAccess &access, simt::BufferType buffer, bool isHint) {
+Attribute tensorMapAttr(const AffineAccess &access, simt::BufferType buffer) {
   Builder b(buffer.getContext());
   SmallVector<Attribute> extents, strides;
   SmallVector<int32_t> box;
@@ -116,7 +116,7 @@ Attribute tensorMapAttr(const AffineAccess &access, simt::BufferType buffer, boo
       strides.push_back(strideAttr(b, dim.stride));
     box.push_back(int32_t(position ? dim.box : buffer.panelBytes() / buffer.elementBytes()));
   }
-  NamedAttrList recipe(
+  return b.getDictionaryAttr(
       {b.getNamedAttr("pointer", b.getI32IntegerAttr(
                                      int32_t(cast<BlockArgument>(access.base).getArgNumber()))),
        b.getNamedAttr("element", b.getStringAttr(elementName(access.element))),
@@ -124,9 +124,6 @@ Attribute tensorMapAttr(const AffineAccess &access, simt::BufferType buffer, boo
        b.getNamedAttr("strides", b.getArrayAttr(strides)),
        b.getNamedAttr("box", b.getDenseI32ArrayAttr(box)),
        b.getNamedAttr("swizzle", b.getI32IntegerAttr(int32_t(buffer.panelBytes())))});
-  if (isHint)
-    recipe.append("hint", b.getUnitAttr());
-  return recipe.getDictionary(b.getContext());
 }
 
 TensorMapRecipe recipeOf(Attribute attr) {
@@ -141,7 +138,6 @@ TensorMapRecipe recipeOf(Attribute attr) {
   ArrayRef<int32_t> box = dictionary.getAs<DenseI32ArrayAttr>("box").asArrayRef();
   recipe.box.assign(box.begin(), box.end());
   recipe.swizzleBytes = int32_t(dictionary.getAs<IntegerAttr>("swizzle").getInt());
-  recipe.isHint = dictionary.contains("hint");
   return recipe;
 }
 

@@ -9,13 +9,8 @@
 
 namespace tilery::nvidia {
 
-/// That a launch has (runtime/launch/device_kernel.h).
-constexpr size_t MostTensorMaps = 16;
-
-/// The recipe for copies of `buffer` by `access`, or only for prefetches (TensorMapRecipe::isHint);
-/// null when an extent is not known on the host.
-mlir::Attribute tensorMapAttr(const AffineAccess &access, simt::BufferType buffer,
-                              bool isHint = false);
+/// The recipe for copies of `buffer` by `access`; null when an extent is not known on the host.
+mlir::Attribute tensorMapAttr(const AffineAccess &access, simt::BufferType buffer);
 
 TensorMapRecipe recipeOf(mlir::Attribute attr);
 

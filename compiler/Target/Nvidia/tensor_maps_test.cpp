@@ -121,14 +121,6 @@ TEST_F(TensorMapsTest, AMatrixWithMasksAtItsEnds) {
   EXPECT_EQ(evaluate(found->strides[0], arguments), 800);
 }
 
-TEST_F(TensorMapsTest, ARecipeForPrefetchesSaysSo) {
-  auto access = affineAccess(load("8"));
-  ASSERT_TRUE(access);
-  auto type = simt::BufferType::get(&context, {64, 64}, access->element, access->fastest);
-  EXPECT_TRUE(recipeOf(tensorMapAttr(*access, type, /*isHint=*/true)).isHint);
-  EXPECT_FALSE(recipeOf(tensorMapAttr(*access, type)).isHint);
-}
-
 TEST_F(TensorMapsTest, AnExtentThatTheHostCanCompute) {
   auto found = recipe(load("8", "%bound", R"(
   %c2 = arith.constant 2 : i32

@@ -171,21 +171,6 @@ LogicalResult Lowering::lowerMakeMap(MakeMapOp op) {
   return success();
 }
 
-// Each is one box of the tile's tensor map.
-void Lowering::forPanels(BufferType type, ValueRange coordinates,
-                         llvm::function_ref<void(int64_t panel, ValueRange at)> emit) {
-  Elements at;
-  for (Value coordinate : coordinates)
-    at.push_back(scalar(coordinate));
-  int64_t fast = type.getShape()[type.getFastest()];
-  int64_t perPanel = type.panelBytes() / type.elementBytes();
-  Value first = at[0];
-  for (int64_t panel = 0; panel < fast / perPanel; ++panel) {
-    at[0] = arith::AddIOp::create(b, loc, first, i32(panel * perPanel));
-    emit(panel, at);
-  }
-}
-
 LogicalResult Lowering::lowerProduce(ProduceOp op) {
   Ring &ring = rings[op.getRing()];
   Value slot = read(ring.slot);
@@ -196,22 +181,21 @@ LogicalResult Lowering::lowerProduce(ProduceOp op) {
   ValueRange coordinates = op.getCoordinates();
   ArrayRef<int32_t> ranks = op.getRanks(), maps = op.getMaps();
   for (auto [tile, type] : llvm::enumerate(ring.tiles)) {
+    Elements at;
+    for (Value coordinate : coordinates.take_front(size_t(ranks[tile])))
+      at.push_back(scalar(coordinate));
+    coordinates = coordinates.drop_front(size_t(ranks[tile]));
     Value base = slotAddress(ring, unsigned(tile), slot);
+    int64_t fast = type.getShape()[type.getFastest()], perPanel = type.panelBytes() / type.elementBytes();
     int64_t panelBytes = type.getShape()[1 - type.getFastest()] * type.panelBytes();
-    forPanels(type, coordinates.take_front(size_t(ranks[tile])), [&](int64_t panel, ValueRange at) {
+    Value first = at[0];
+    for (int64_t panel = 0; panel < fast / perPanel; ++panel) {
+      at[0] = arith::AddIOp::create(b, loc, first, i32(panel * perPanel));
       Value destination = arith::AddIOp::create(b, loc, base, i32(panel * panelBytes));
       machine.copyTile(b, loc, destination, tensorMap(maps[tile]), at, full);
-    });
-    coordinates = coordinates.drop_front(size_t(ranks[tile]));
+    }
   }
   advance(ring);
-  return success();
-}
-
-LogicalResult Lowering::lowerPrefetch(PrefetchOp op) {
-  Value map = tensorMap(int32_t(op.getMap()));
-  forPanels(cast<BufferType>(op.getTile()), op.getCoordinates(),
-            [&](int64_t, ValueRange at) { machine.prefetchTile(b, loc, map, at); });
   return success();
 }
 

@@ -305,7 +305,6 @@ LogicalResult Lowering::lowerOp(Operation *op) {
       .Case([&](RolesOp roles) { return lowerRoles(roles); })
       .Case([&](MakeMapOp map) { return lowerMakeMap(map); })
       .Case([&](ProduceOp produce) { return lowerProduce(produce); })
-      .Case([&](PrefetchOp prefetch) { return lowerPrefetch(prefetch); })
       .Case([&](ConsumeOp consume) { return lowerConsume(consume); })
       .Case([&](ReleaseOp release) { return lowerRelease(release); })
       .Case([&](AsyncDotOp dot) { return lowerAsyncDot(dot); })

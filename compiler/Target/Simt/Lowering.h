@@ -215,10 +215,7 @@ private:
   Value failureToWatch();
   LogicalResult lowerRoles(RolesOp op);
   LogicalResult lowerMakeMap(MakeMapOp op);
-  void forPanels(BufferType type, ValueRange coordinates,
-                 llvm::function_ref<void(int64_t panel, ValueRange at)> emit);
   LogicalResult lowerProduce(ProduceOp op);
-  LogicalResult lowerPrefetch(PrefetchOp op);
   LogicalResult lowerConsume(ConsumeOp op);
   LogicalResult lowerRelease(ReleaseOp op);
   LogicalResult lowerAsyncDot(AsyncDotOp op);

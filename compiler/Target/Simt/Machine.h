@@ -170,9 +170,6 @@ public:
   virtual void copyTile(mlir::OpBuilder &b, mlir::Location loc, mlir::Value destination,
                         mlir::Value map, mlir::ValueRange coordinates,
                         mlir::Value barrier) const = 0;
-  /// Has a box brought to the cache that all processors share.
-  virtual void prefetchTile(mlir::OpBuilder &b, mlir::Location loc, mlir::Value map,
-                            mlir::ValueRange coordinates) const = 0;
   /// Has a map fetched that copies will soon ask for.
   virtual void fetchMap(mlir::OpBuilder &b, mlir::Location loc, mlir::Value map) const = 0;
   /// Whether this machine makes tensor maps while it runs, of how many bytes each.

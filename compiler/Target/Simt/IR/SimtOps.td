@@ -105,16 +105,6 @@ def Simt_ProduceOp : Simt_RingOp<"produce"> {
   let assemblyFormat = "$ring `maps` $maps `ranks` $ranks `at` $coordinates attr-dict";
 }
 
-def Simt_PrefetchOp : Simt_RingOp<"prefetch"> {
-  let summary = "have the L2 cache ask memory for the tile at these coordinates";
-  let description = [{
-    A hint, for a tile that other warps will load: nothing waits for it. The tile has panels as one in shared
-    memory would; coordinates go from the contiguous dimension outwards.
-  }];
-  let arguments = (ins I32Attr:$map, TypeAttrOf<Simt_BufferType>:$tile, Variadic<I32>:$coordinates);
-  let assemblyFormat = "$tile `map` $map `at` $coordinates attr-dict";
-}
-
 def Simt_MakeMapOp : Simt_RingOp<"make_map", [AttrSizedOperandSegments]> {
   let summary = "make tensor map `number` of this program instance, of what only the kernel knows";
   let description = [{
