@@ -48,7 +48,7 @@ private:
   void unfused();
   void overlapped(const AgreedProduct &agreed, bool byCopies);
   AgreedValues values() const;
-  int64_t chooseChunks(bool fast) const;
+  int64_t chooseChunks(bool fast, bool byCopies) const;
   int64_t bestComm(const Overlapped &o) const;
   int64_t chooseComm(const Overlapped &o) const;
   /// Own rows that are read in staging, as others' are: those before `head` and from `tail` on.
@@ -86,11 +86,12 @@ void AgGemm::run() {
     overlapped(agreed, form == "copies");
 }
 
-// A chunk is worth its signal from about 1 MiB on. Powers of two, since each number has a workspace.
-int64_t AgGemm::chooseChunks(bool fast) const {
-  constexpr int64_t chunkBytes = 1 << 20, mostChunks = 16;
+// A chunk is worth its signal from about 1 MiB on, where a copy engine sends it, which takes 5 us for that
+// (H200), from 4 MiB on. Powers of two, since each number has a workspace.
+int64_t AgGemm::chooseChunks(bool fast, bool byCopies) const {
+  int64_t chunkBytes = byCopies ? 4 << 20 : 1 << 20, most = fast && !byCopies ? 16 : 4;
   auto pieces = uint64_t(std::max<int64_t>(fast ? rows * rowBytes / chunkBytes : rows / 64, 1));
-  return call.options.natural("chunks", std::min<int64_t>(int64_t(std::bit_floor(pieces)), fast ? mostChunks : 4));
+  return call.options.natural("chunks", std::min<int64_t>(int64_t(std::bit_floor(pieces)), most));
 }
 
 int64_t AgGemm::bestComm(const Overlapped &o) const {
@@ -169,7 +170,7 @@ void AgGemm::overlapped(const AgreedProduct &agreed, bool byCopies) {
   Overlapped o(call, agreed, n, k);
   if (o.instances == 1 && !byCopies)
     o.instances = 2; // one sends, one computes
-  int64_t chunks = chooseChunks(hasWarps(o.device)), comm = byCopies ? 0 : chooseComm(o);
+  int64_t chunks = chooseChunks(hasWarps(o.device), byCopies), comm = byCopies ? 0 : chooseComm(o);
   const Workspace &ws =
       o.memoryOf("chunks=" + std::to_string(chunks) + (byCopies ? " copies" : ""),
                  {.key = dtypeName(dtype),
