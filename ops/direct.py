@@ -249,14 +249,14 @@ class Schedule:
 
     comm: instances that send (ag_gemm), in `chunks` chunks of a rank's rows; size: rows and columns
     of a tile, below its powers of two; form: of gemm_ar; in_place: ag_gemm reads own rows where they
-    are.
+    are; mixed: own tiles come between those of others (gemm_rs, gemm_ar direct).
     """
 
     def __init__(self, compute=2, chunks=2, comm=1, tile=(16, 16, 16), size=None, form="two_shot",
-                 in_place=True):
+                 in_place=True, mixed=True):
         self.compute, self.chunks, self.comm = compute, chunks, comm
         self.tile, self.size, self.form = tile, size or tile[:2], form
-        self.in_place = in_place
+        self.in_place, self.mixed = in_place, mixed
 
     def tiles(self, m: int, n: int) -> int:
         return ty.cdiv(m, self.size[0]) * ty.cdiv(n, self.size[1])
@@ -291,7 +291,7 @@ def gemm_rs(ws, a, b, out, schedule):
     kernels("gemm_rs").gemm_rs[(schedule.compute,)](
         a, b, out, ws.stage, ws.entered, ws.ready, ws.epochs, m, n, k,
         rows, out.shape[0], ws.stage.shape[1], *_steps(a), *_steps(b), *_steps(out),
-        RANKS=ty.num_ranks(), SHARED=rows < schedule.size[0], KIND=from_any(ws.stage.dtype),
+        RANKS=ty.num_ranks(), MIXED=schedule.mixed, SHARED=rows < schedule.size[0], KIND=from_any(ws.stage.dtype),
         **schedule.constants(a.dtype))
 
 
@@ -308,7 +308,7 @@ def gemm_ar(ws, a, b, out, schedule):
         shown = _Shown(out)
         kernels("gemm_ar").gemm_ar_direct[(schedule.compute,)](
             *shown.everyones(rank + 1), a, b, ws.stage, ws.entered, ws.ready, ws.done, ws.epochs, m, n, k, rows,
-            min((rank + 1) * rows, m), ws.stage.shape[1], *steps, RANKS=world, **constants)
+            min((rank + 1) * rows, m), ws.stage.shape[1], *steps, RANKS=world, MIXED=schedule.mixed, **constants)
         shown.finish()
     else:
         kernels("gemm_ar").gemm_ar_two_shot[(schedule.compute,)](

@@ -162,6 +162,11 @@ Overlapped::Overlapped(Call &call, const AgreedProduct &agreed, int64_t n, int64
   checkColumns(call, plan);
 }
 
+bool Overlapped::isLinkSlower(const AgreedProduct &agreed, int64_t bytes) const {
+  double product = expectedMicroseconds(plan, agreed.problem, device);
+  return double(bytes) / bytesOfLink > product / call.world().size();
+}
+
 void Overlapped::leaveRoomToSend(int64_t operandSize, tilery_dtype partial) {
   constexpr int64_t aside = 4096, padding = 8; // signals and alignment; columns
   int64_t tile = plan.blockM * (plan.blockN + padding) * tilery_dtype_size(partial);

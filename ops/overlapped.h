@@ -85,6 +85,10 @@ public:
     }
   }
 
+  /// Whether one rank's rows of the product, `bytes` of them, take longer on their way to it than to compute;
+  /// alike on all ranks.
+  bool isLinkSlower(const AgreedProduct &agreed, int64_t bytes) const;
+
   /// Gives steps that are copied ahead up for a whole tile of partial sums that waits for its way to a peer:
   /// the link is slower than the product, and tiles come from all processors at once.
   void leaveRoomToSend(int64_t operandSize, tilery_dtype partial);

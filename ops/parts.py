@@ -158,28 +158,31 @@ def place_of_owner(item, rows_per_rank, tiles_n, ROWS: tl.constexpr, GROUP_M: tl
 
 
 @ty.jit
-def place_among_owners(item, rows_per_rank, tiles_n, RANKS: tl.constexpr, ROWS: tl.constexpr,
-                       GROUP_M: tl.constexpr):
-    """`place_of_owner` for a walk that mixes the own tiles with those of others, so that the link has work from
-    the begin to the end: a tile of each other owner in turn, and an own one, as far behind as there are
-    instances, which the others have sent by then."""
+def place_among_owners(item, rows_per_rank, tiles_n, RANKS: tl.constexpr, MIXED: tl.constexpr,
+                       ROWS: tl.constexpr, GROUP_M: tl.constexpr):
+    """`place_of_owner`; MIXED: of a walk that mixes the own tiles with those of others, so that the link, where
+    it is slower than the product, has work from the begin to the end: a tile of each other owner in turn, and
+    an own one, as far behind as there are instances, which the others have sent by then."""
     OTHERS: tl.constexpr = RANKS - 1
     tiles_m = tl.cdiv(rows_per_rank, ROWS)
     tiles = tiles_m * tiles_n
-    behind = tl.minimum(tl.num_programs(0), tiles)
-    mixed = item - OTHERS * behind  # before it there is no own tile, and from tiles - behind turns on no other's
-    turn = mixed // RANKS
-    tile = turn
-    owner = dl.rank()
-    if item >= OTHERS * tiles + tiles - behind:
-        tile = item - OTHERS * tiles
-    elif mixed < 0:
-        tile = item // max(OTHERS, 1)
-        owner = (owner + 1 + item % max(OTHERS, 1)) % RANKS
-    elif mixed % RANKS < OTHERS:
-        tile = turn + behind
-        owner = (owner + 1 + mixed % RANKS) % RANKS
-    tile_m, tile_n = place(tile, tiles_m, tiles_n, GROUP_M)
+    if MIXED:
+        behind = tl.minimum(tl.num_programs(0), tiles)
+        mixed = item - OTHERS * behind  # the first items have no own tile, the last ones no other's
+        turn = mixed // RANKS
+        tile = turn
+        owner = dl.rank()
+        if item >= OTHERS * tiles + tiles - behind:
+            tile = item - OTHERS * tiles
+        elif mixed < 0:
+            tile = item // max(OTHERS, 1)
+            owner = (owner + 1 + item % max(OTHERS, 1)) % RANKS
+        elif mixed % RANKS < OTHERS:
+            tile = turn + behind
+            owner = (owner + 1 + mixed % RANKS) % RANKS
+        tile_m, tile_n = place(tile, tiles_m, tiles_n, GROUP_M)
+    else:
+        owner, tile, tile_m, tile_n = place_of_owner(item, rows_per_rank, tiles_n, ROWS, GROUP_M)
     return owner, tile, tile_m, tile_n
 
 

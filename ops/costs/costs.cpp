@@ -113,7 +113,7 @@ static double summedBytes(const ProductCase &p, const std::string &form) {
 // Who sends leaves out a tile, which costs a round unless the last one has places left, and should not take
 // longer for its shares than for that. As few as bring the others' rows while the own ones are computed.
 Senders bestSenders(double product, int64_t tiles, int64_t instances, int ranks, double bytes) {
-  constexpr double bytesOfOne = 12e3, bytesOfLink = 340e3, begin = 5; // a microsecond; microseconds
+  constexpr double bytesOfOne = 12e3, begin = 5; // a microsecond; microseconds
   int64_t remote = tiles - tiles / ranks, rounds = ceilDiv(tiles, instances);
   double round = product / double(rounds);
   Senders best{1, Never};

@@ -43,6 +43,8 @@ double productMicroseconds(const Calibration &figures, const ProductCase &produc
                            const std::string &form);
 /// What an overlapped form's fit starts from.
 Ideal idealProduct(const Calibration &figures, const ProductCase &product, const std::string &form);
+/// That a rank sends in a microsecond, to all others together (two H200s).
+constexpr double bytesOfLink = 340e3;
 /// Who of the instances of a gathered product sends rows to the others.
 struct Senders {
   int64_t count;

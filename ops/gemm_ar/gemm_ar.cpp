@@ -61,7 +61,7 @@ static void overlapped(Call &call, const AgreedProduct &agreed, const std::strin
     launch(std::tuple_cat(outs.everyones(0, rank + 1),
                           std::tuple(a, b, ws.stage(partial), ws.entered, ws.ready, ws.done, ws.epochs, m, n, k,
                                      rows, std::min((rank + 1) * rows, m), capacity),
-                          tiled, std::tuple(ranks)));
+                          tiled, std::tuple(ranks, o.isLinkSlower(agreed, rows * n * size))));
 }
 
 static void run(Call &call) {

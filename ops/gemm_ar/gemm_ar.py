@@ -158,9 +158,9 @@ def gemm_ar_direct(out0, out1, out2, out3, out4, out5, out6, out7, a, b, stage, 
                    stride_am, stride_ak, stride_bk, stride_bn, stride_om, stride_on,
                    KIND: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
                    BLOCK_K: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
-                   GROUP_M: tl.constexpr, ACC: tl.constexpr, RANKS: tl.constexpr):
+                   GROUP_M: tl.constexpr, ACC: tl.constexpr, RANKS: tl.constexpr, MIXED: tl.constexpr):
     """Like gemm_ar_two_shot, but the sums go straight into all ranks' out, which begin with the next rank's
-    (ops/peers.py) and have the same strides. own_end: up to this row the rows of this rank go.
+    (ops/peers.py) and have the same strides. MIXED: as in gemm_rs. own_end: up to this row the rows of this rank go.
 
     Who has sent a part of a tile has begun this call: nothing that came before uses its `out` any more, so
     that the sums may go there. An instance ends when its share of the others' tiles is done, all of them
@@ -180,7 +180,8 @@ def gemm_ar_direct(out0, out1, out2, out3, out4, out5, out6, out7, a, b, stage, 
     told_tile = -1
     told_owner = rank
     for item in range(pid, RANKS * tiles, tl.num_programs(0)):
-        owner, tile, tile_m, tile_n = place_among_owners(item, rows_per_rank, tiles_n, RANKS, ROWS, GROUP_M)
+        owner, tile, tile_m, tile_n = place_among_owners(item, rows_per_rank, tiles_n, RANKS, MIXED, ROWS,
+                                                         GROUP_M)
         first = owner.to(tl.int64) * rows_per_rank
         rows, row_known = span(tile_m, first, M, ROWS, BLOCK_M)
         cols, col_known = span(tile_n, 0, N, COLUMNS, BLOCK_N)

@@ -52,6 +52,7 @@ static void run(Call &call) {
   const MatmulPlan &p = o.plan;
   bool shared = shards.rows < p.rows;
   int64_t tiles = o.tiles(shared ? m : shards.rows);
+  bool mixed = o.isLinkSlower(agreed, shards.rows * n * tilery_dtype_size(partial));
   const Workspace &ws =
       o.memoryOf(shared ? "shared" : "",
                  {.key = dtypeName(partial),
@@ -60,7 +61,7 @@ static void run(Call &call) {
   o.launch("gemm_rs", {}, memory(left), memory(right), memory(result), ws.stage(partial),
            ws.entered, ws.ready, ws.epochs, m, n, k, shards.rows, shards.own(m, world.rank()),
            ws.stageCapacity(partial), a.rowStride, a.columnStride, b.rowStride, b.columnStride, out.rowStride,
-           out.columnStride, int64_t(world.size()), shared, partial, p.blockM, p.blockN, p.blockK, p.rows, p.columns,
+           out.columnStride, int64_t(world.size()), mixed, shared, partial, p.blockM, p.blockN, p.blockK, p.rows, p.columns,
            p.groupM, accumulator(a.dtype));
 }
 

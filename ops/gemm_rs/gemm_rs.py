@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Overlapped matrix product and reduce-scatter: tiles go to their owner as they are finished.
 
-Instances share the tiles of the whole product. They begin with those of the next rank's rows, and take
-own ones, to which they add what the others have sent, a step after the others had to send theirs. Partial sums travel in
+Instances share the tiles of the whole product. They begin with those of the next rank's rows and end with
+the own ones, to which they add what the others have sent by then, or mix them (place_among_owners). Partial sums travel in
 the type of `stage`, and are added in fp32 from the owner's next rank on.
 Every launch advances an epoch that each instance keeps in device memory, so that calls follow
 each other without a reset by the host. Staging is double buffered: a peer's slot is written in
@@ -22,8 +22,8 @@ from ..parts import (add_parts, enter, known, leave_part, place, place_among_own
 def gemm_rs(a, b, out, stage, entered, arrived, epochs, M, N, K, rows_per_rank, own_rows,
             capacity,
             stride_am, stride_ak, stride_bk, stride_bn, stride_om, stride_on,
-            RANKS: tl.constexpr, SHARED: tl.constexpr, KIND: tl.constexpr, BLOCK_M: tl.constexpr,
-            BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, ROWS: tl.constexpr,
+            RANKS: tl.constexpr, MIXED: tl.constexpr, SHARED: tl.constexpr,
+            KIND: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, ROWS: tl.constexpr,
             COLUMNS: tl.constexpr, GROUP_M: tl.constexpr, ACC: tl.constexpr):
     """out = rows of this rank of the sum over ranks of a[M, K] @ b[K, N].
 
@@ -57,7 +57,7 @@ def gemm_rs(a, b, out, stage, entered, arrived, epochs, M, N, K, rows_per_rank, 
             tile_m, tile_n = place(tile, tiles_m, tiles_n, GROUP_M)
         else:
             owner, tile, tile_m, tile_n = place_among_owners(item, rows_per_rank, tiles_n, RANKS,
-                                                                   ROWS, GROUP_M)
+                                                             MIXED, ROWS, GROUP_M)
         first = owner.to(tl.int64) * rows_per_rank
         rows = tile_m.to(tl.int64) * ROWS + tl.arange(0, BLOCK_M)
         if not SHARED:

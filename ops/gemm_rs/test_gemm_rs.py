@@ -69,19 +69,20 @@ def test_types(backend, dtype):
 
 
 @ty.jit
-def walk(seen, tiles, RANKS: tl.constexpr):
+def walk(seen, tiles, RANKS: tl.constexpr, MIXED: tl.constexpr):
     for item in range(tl.program_id(0), RANKS * tiles, tl.num_programs(0)):
-        owner, tile, _, _ = place_among_owners(item, tiles, 1, RANKS, 1, 8)
+        owner, tile, _, _ = place_among_owners(item, tiles, 1, RANKS, MIXED, 1, 8)
         tl.store(seen + 2 * item, owner)
         tl.store(seen + 2 * item + 1, tile)
 
 
+@pytest.mark.parametrize("mixed", [True, False])
 @pytest.mark.parametrize("tiles,instances,ranks", [(1, 1, 1), (5, 2, 1), (5, 2, 2), (3, 4, 2), (8, 4, 3), (9, 4, 4), (13, 3, 5)])
-def test_the_walk_has_each_tile_once(backend, tiles, instances, ranks):
+def test_the_walk_has_each_tile_once(backend, mixed, tiles, instances, ranks):
     """An own one comes when the others have had to send theirs of it, in the walk that is alike on all ranks."""
     def body():
         seen = np.full((ranks * tiles, 2), -1, np.int32)
-        walk[(instances,)](seen, tiles, ranks)
+        walk[(instances,)](seen, tiles, ranks, mixed)
         return seen.tolist()
     for rank, seen in enumerate(run(body, ranks)):
         assert sorted(seen) == [[owner, tile] for owner in range(ranks) for tile in range(tiles)]
@@ -90,9 +91,10 @@ def test_the_walk_has_each_tile_once(backend, tiles, instances, ranks):
             assert owner != rank or all(other < at for other in others)
 
 
+@pytest.mark.parametrize("mixed", [True, False])
 @pytest.mark.parametrize("compute,size", [(1, None), (3, None), (4, (12, 16)), (2, (16, 8))])
-def test_schedules(backend, compute, size):
-    schedule = direct.Schedule(compute, size=size)
+def test_schedules(backend, compute, size, mixed):
+    schedule = direct.Schedule(compute, size=size, mixed=mixed)
     check(run(lambda: multiply(50, schedule=schedule), 3), 50, 3)
 
 

@@ -123,7 +123,7 @@ def gemm_ar_direct(ranks: int, partials: str, stride: int = 16) -> str:
     outs = ["*bf16:16"] * ranks + ["None"] * (8 - ranks)
     return (f"{', '.join(outs)}, *bf16:16, *bf16:16, symm *{partials}:16, signal, signal, signal, *i64:16, i32, "
             "i32:16, i32:16, i32, i32, i32:16, i32:16, i32:1, i32:16, i32:1, "
-            f"i32:{stride}, i32:1, {partials}, 64, 64, 32, 64, 64, 8, fp32, {ranks}")
+            f"i32:{stride}, i32:1, {partials}, 64, 64, 32, 64, 64, 8, fp32, {ranks}, {ranks > 2}")
 
 
 # operator, function, signature, options, hot (no spills)
@@ -190,10 +190,10 @@ OPERATORS = [
      "i32, i32, i32:16, i32:16, i32:1, i32:16, i32:1, True, 2, 0, 64, 64, 32, 64, 64, 8, fp32", {}, False),
     ("gemm_rs", "gemm_rs",
      f"*bf16:16, *bf16:16, *bf16:16, symm *bf16:16, {_RING}, i32, i32:16, i32:16, i32, i32, i32:16, "
-     f"{_STRIDES}, 2, False, bf16, 64, 64, 32, 64, 64, 8, fp32", {}, False),
+     f"{_STRIDES}, 2, True, False, bf16, 64, 64, 32, 64, 64, 8, fp32", {}, False),
     ("gemm_rs", "gemm_rs",
      f"*bf16:16, *bf16:16, *bf16:16, symm *fp32:16, {_RING}, i32, i32:16, i32:16, i32, i32, i32:16, "
-     f"{_STRIDES}, 4, True, fp32, 64, 64, 32, 64, 64, 8, fp32", {}, False),
+     f"{_STRIDES}, 4, False, True, fp32, 64, 64, 32, 64, 64, 8, fp32", {}, False),
     ("gemm_ar", "gemm_ar_one_shot",
      f"*bf16:16, *bf16:16, *bf16:16, symm *bf16:16, {_RING}, i32, i32:16, i32:16, i32:16, {_STRIDES}, bf16, "
      "64, 64, 32, 64, 64, 8, fp32", {}, False),
