@@ -120,10 +120,10 @@ def rows(tile: str, options: dict) -> list[tuple]:
 
 def gemm_ar_direct(ranks: int, partials: str, stride: int = 16) -> str:
     """stride: what rows of `out` are a multiple of."""
-    outs = ["*bf16:16"] * ranks + ["None"] * (8 - ranks)
-    return (f"{', '.join(outs)}, *bf16:16, *bf16:16, symm *{partials}:16, signal, signal, signal, *i64:16, i32, "
-            "i32:16, i32:16, i32, i32, i32:16, i32:16, i32:1, i32:16, i32:1, "
-            f"i32:{stride}, i32:1, {partials}, 64, 64, 32, 64, 64, 8, fp32, {ranks}, {ranks > 2}")
+    outs = ", ".join(["*bf16:16"] * ranks + ["None"] * (8 - ranks))
+    return (f"{outs}, *bf16:16, *bf16:16, symm *{partials}:16, signal, {_RING}, i32, i32:16, i32:16, i32, i32, i32:16, "
+            f"i32:16, i32:1, i32:16, i32:1, i32:{stride}, i32:1, {partials}, 64, 64, 32, 64, 64, 8, "
+            f"fp32, {ranks}, {ranks > 2}")
 
 
 # operator, function, signature, options, hot (no spills)
@@ -153,10 +153,8 @@ OPERATORS = [
     ("softmax", "softmax", "*fp32, *fp32, i32, i32, i32, i32, 1, 1024, False, False, 1", {}, True),
     ("layer_norm", "layer_norm", "*fp32:16, None, None, *fp32:16, i32, i32, i32, i32, fp32, 1, 1024, True, False, 1",
      {}, True),
-    ("all_gather", "all_gather_push", f"*bf16:16, *bf16:16, symm *bf16:16, {_RING}, i32, i32, i32, 1024",
-     {}, False),
-    ("all_gather", "all_gather_pull", f"*bf16:16, *bf16:16, symm *bf16:16, {_RING}, i32, i32, i32, 1024",
-     {}, False),
+    ("all_gather", "all_gather_push", f"*bf16:16, *bf16:16, symm *bf16:16, {_RING}, i32, i32, i32, 1024", {}, False),
+    ("all_gather", "all_gather_pull", f"*bf16:16, *bf16:16, symm *bf16:16, {_RING}, i32, i32, i32, 1024", {}, False),
     ("all_gather", "all_gather_flagged",
      "*bf16:16, *bf16:16, symm *i64:16, symm *i64:16, i32, i32, i32, 2, 512", {}, False),
     ("all_reduce", "all_reduce_flagged",
@@ -170,10 +168,8 @@ OPERATORS = [
     ("all_reduce", "all_reduce_two_shot",
      "*bf16:16, *bf16:16, symm *bf16:16, symm *bf16:16, signal, signal, signal, *i64:16, i32, i32, "
      "fp32, 1024", {}, False),
-    ("all_to_all", "all_to_all_push", f"*fp32:16, *fp32:16, symm *fp32:16, {_RING}, i32, i32, 1024", {},
-     False),
-    ("all_to_all", "all_to_all_pull", f"*fp32:16, *fp32:16, symm *fp32:16, {_RING}, i32, i32, 1024", {},
-     False),
+    ("all_to_all", "all_to_all_push", f"*fp32:16, *fp32:16, symm *fp32:16, {_RING}, i32, i32, 1024", {}, False),
+    ("all_to_all", "all_to_all_pull", f"*fp32:16, *fp32:16, symm *fp32:16, {_RING}, i32, i32, 1024", {}, False),
     ("broadcast", "broadcast_push", f"*i8:16, *i8:16, symm *i8:16, {_RING}, i32, i32, i32, 1024", {},
      False),
     ("broadcast", "broadcast_pull", f"*i8:16, *i8:16, symm *i8:16, {_RING}, i32, i32, i32, 1024", {},
