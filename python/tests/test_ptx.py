@@ -121,9 +121,8 @@ def rows(tile: str, options: dict) -> list[tuple]:
 def gemm_ar_direct(ranks: int, partials: str, stride: int = 16) -> str:
     """stride: what rows of `out` are a multiple of."""
     outs = ", ".join(["*bf16:16"] * ranks + ["None"] * (8 - ranks))
-    return (f"{outs}, *bf16:16, *bf16:16, symm *{partials}:16, signal, {_RING}, i32, i32:16, i32:16, i32, i32, i32:16, "
-            f"i32:16, i32:1, i32:16, i32:1, i32:{stride}, i32:1, {partials}, 64, 64, 32, 64, 64, 8, "
-            f"fp32, {ranks}, {ranks > 2}")
+    return (f"{outs}, *bf16:16, *bf16:16, symm *{partials}:16, signal, {_RING}, i32, i32:16, i32:16, i32, i32, i32:16, i32:16, "
+            f"i32:1, i32:16, i32:1, i32:{stride}, i32:1, {partials}, 64, 64, 32, 64, 64, 8, fp32, {ranks}, {ranks > 2}")
 
 
 # operator, function, signature, options, hot (no spills)
