@@ -34,6 +34,8 @@ def gemm_rs(a, b, out, stage, entered, arrived, epochs, M, N, K, rows_per_rank, 
     entered: [ranks] signals; arrived: [ranks, tiles] signals; epochs: int64 [instances]; all start
     at 0.
 
+    MIXED: own tiles come between those of others instead of behind them, for links that are slower than the
+    product.
     No instance waits for a tile that another may send only after it has waited itself: of each tile of the
     rows, what goes to the others comes before the own one, in a walk that is alike on all ranks.
     """
