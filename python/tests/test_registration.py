@@ -274,6 +274,20 @@ def test_what_one_rank_cannot_bring_is_told_to_all(host):
                    for one in (told[0], told[2])), told
 
 
+def test_whatever_an_array_of_one_rank_raises_is_told_to_all(host):
+    class Broken:
+        @property
+        def __cuda_array_interface__(self):
+            raise RuntimeError("freed already")
+
+    def body():
+        kind, own = (RuntimeError, Broken()) if ty.rank() == 1 else (ty.LaunchError, ints(8))
+        with pytest.raises(kind, match="freed already"):
+            ty.register(own, "x")
+        ty.register(ints(8), "x").free()  # the ranks are together again
+    ty.spawn(body, ranks=3)
+
+
 def test_a_rank_that_does_something_else(compiled):
     def body():
         with pytest.raises(ty.LaunchError, match="rank 0: barrier\n  rank 1: registration of 'x'"):

@@ -98,11 +98,11 @@ def register(array, name: str = "tensor", *, team=None) -> Registered:
 
     checked_name(name)
     world = current_team(team)
-    problem = ""
+    problem = None
     try:
         argument = _own_argument(name, array)
-    except LaunchError as error:
-        problem = str(error)
+    except Exception as error:  # whatever the array raises: the others wait for this rank
+        problem = error
     _require_none(world, name, problem)
     shape = argument.shape
     size = math.prod(shape) * argument.dtype.itemsize
@@ -125,11 +125,12 @@ def _own_argument(name: str, array):
     return argument
 
 
-def _require_none(world, name: str, problem: str) -> None:
+def _require_none(world, name: str, problem: Exception | None) -> None:
     """Raises on all ranks when one has a problem, its own where a rank has one."""
-    problems = world.all_gather_bytes(problem.encode(), f"registration of '{name}'")
-    if problem:
-        raise LaunchError(problem)
+    own = "" if problem is None else str(problem) or type(problem).__name__
+    problems = world.all_gather_bytes(own.encode(errors="replace"), f"registration of '{name}'")
+    if problem is not None:
+        raise problem
     for rank, text in enumerate(problems):
         if text:
             raise LaunchError(f"'{name}' cannot be registered, because of what rank {rank} brings: {text.decode()}")
