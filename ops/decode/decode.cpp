@@ -17,6 +17,7 @@ namespace {
 
 // Queries of one tile, and shares of the keys of a sequence.
 constexpr int64_t mostRows = 128, mostSplits = 128;
+constexpr int64_t mostHead = 1 << 16; // of which a tile of keys can be compiled
 
 enum Position : size_t { Q, K, V, Out, Lengths };
 
@@ -82,6 +83,9 @@ static Shape shapeOf(const Call &call) {
     call.fail(std::to_string(s.rows()) + " queries share a head of the cache (" +
               std::to_string(s.heads / s.kvHeads) + " heads of " + std::to_string(s.tokens) +
               " tokens), at most " + std::to_string(mostRows) + " can; use attention");
+  if (s.head > mostHead)
+    call.fail("the head dimension of 'q' is " + std::to_string(s.head) + ", at most " +
+              std::to_string(mostHead) + " is possible");
   if (s.keys > int64_t(1) << 30) // so that int32 holds where tiles end
     call.fail("'k' has " + std::to_string(s.keys) + " keys, at most 2^30 can be numbered");
   checkLengths(call, s.batch);
@@ -95,7 +99,7 @@ static Shape shapeOf(const Call &call) {
 static Tiles chooseTiles(const Call &call, const Shape &s) {
   constexpr int64_t shared = 192 << 10, ahead = 64 << 10;
   tilery_device_properties device = call.device();
-  int64_t width = blockFor(s.head, 16, 1 << 20);
+  int64_t width = blockFor(s.head, 16, mostHead);
   int64_t size = elementBytes(call);
   if (size != 2 || device.shared_bytes < shared || width > 256)
     return {blockFor(s.rows(), hasWarps(device) ? 16 : 1, mostRows), blockFor(s.keys, 16, 64), 4,
@@ -165,7 +169,7 @@ static void run(Call &call) {
       call.options.isNull("scale") ? 1 / std::sqrt(double(s.head)) : call.options.real("scale");
   Tiles tiles = chooseTiles(call, s);
   int64_t splits = chooseSplits(call, s, tiles.keys), works = s.pairs() * splits;
-  int64_t blockD = blockFor(s.head, 16, 1 << 20);
+  int64_t blockD = blockFor(s.head, 16, mostHead);
   Combining combining = chooseCombining(s, splits, blockD);
   Partials partials;
   if (splits > 1)

@@ -193,6 +193,9 @@ def test_checks(compiled):
     with fails(ty.LaunchError, "option 'splits' is 2 for 65537 sequences and heads of the cache",
                "possible for 65536 at most"):
         ty.ops.decode(*many, splits=2)
+    wide = [np.zeros((1, 1, 1, 65537), np.float32) for _ in range(4)]
+    with fails(ty.LaunchError, "the head dimension of 'q' is 65537, at most 65536 is possible"):
+        ty.ops.decode(*wide)
     endless = as_strided(k, (2, 2, 2**30 + 1, 16), (*k.strides[:2], 0, 4))
     with fails(ty.LaunchError, r"'k' has 1073741825 keys, at most 2\^30 can be numbered"):
         ty.ops.decode(q, endless, endless, out)

@@ -41,11 +41,16 @@ static void checkRotated(const Call &call, size_t in, size_t out) {
                 "' but has other strides");
 }
 
+constexpr int64_t mostHalf = 1 << 20; // elements of a tile
+
 static void checkTables(const Call &call) {
   const tilery_tensor &q = call.tensor(Q);
   if (q.shape[3] % 2)
     call.fail("the head dimension of 'q' is " + std::to_string(q.shape[3]) +
               "; pairs need an even one");
+  if (q.shape[3] > 2 * mostHalf)
+    call.fail("the head dimension of 'q' is " + std::to_string(q.shape[3]) + ", at most " +
+              std::to_string(2 * mostHalf) + " is possible");
   for (size_t i : {Cos, Sin}) {
     call.needRank(i, 2);
     call.needType(i, {TILERY_FP32, TILERY_FP16, TILERY_BF16});
@@ -99,7 +104,7 @@ static void run(Call &call) {
   const tilery_tensor &q = call.tensor(Q);
   int64_t heads = q.shape[1], kHeads = call.has(K) ? call.tensor(K).shape[1] : 0;
   // The tables are read once for all heads of a tile; 8192 elements keep memory busy.
-  int64_t half = q.shape[3] / 2, blockD = blockFor(half, 8, 1 << 20), rows = 4096 / blockD;
+  int64_t half = q.shape[3] / 2, blockD = blockFor(half, 8, mostHalf), rows = 4096 / blockD;
   int64_t blockT = blockFor(q.shape[2], 1, 8);
   int64_t blockH = blockFor(std::max(heads, kHeads), 1, std::max<int64_t>(rows / blockT, 1));
   Launch how{.x = ceilDiv(q.shape[2], blockT),

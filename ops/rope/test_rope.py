@@ -131,6 +131,9 @@ def test_checks(compiled):
         ty.ops.rope(q, out, cos[:12], sin[:12])
     with fails(ty.LaunchError, "the head dimension of 'q' is 15; pairs need an even one"):
         ty.ops.rope(q[..., :15], out[..., :15], cos, sin)
+    wide, table = np.zeros((1, 1, 1, 2**21 + 2), np.float32), np.zeros((1, 2**20 + 1), np.float32)
+    with fails(ty.LaunchError, "the head dimension of 'q' is 2097154, at most 2097152 is possible"):
+        ty.ops.rope(wide, np.zeros_like(wide), table, table)
     with fails(ty.LaunchError, "'k' and 'k_out' come together"):
         ty.ops.rope(q, out, cos, sin, q)
     with fails(ty.LaunchError, r"'positions' has shape \[12\]", "tokens of 'q'"):
