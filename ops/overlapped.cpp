@@ -162,6 +162,11 @@ Overlapped::Overlapped(Call &call, const AgreedProduct &agreed, int64_t n, int64
   checkColumns(call, plan);
 }
 
+void chooseSentColumns(const Call &call, AgreedProduct &agreed) {
+  if (matmulChoice(call).columns == 0)
+    agreed.problem.columnUnit = 64;
+}
+
 bool Overlapped::isLinkSlower(const AgreedProduct &agreed, int64_t bytes) const {
   double product = expectedMicroseconds(plan, agreed.problem, device);
   return double(bytes) / bytesOfLink > product / call.world().size();

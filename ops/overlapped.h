@@ -46,8 +46,9 @@ FormChoice chooseProductForm(Call &call, const std::vector<std::string> &forms, 
 /// ranks, and K need not.
 constexpr int64_t partialDepth = 4096;
 
-/// Tiles that go to others have columns in multiples of this: they leave by bulk copies of 128 bytes.
-constexpr int64_t sentColumns = 64;
+/// Tiles that go to others have columns in multiples of 64, so that they leave by bulk copies of 128 bytes,
+/// unless the caller has chosen other ones.
+void chooseSentColumns(const Call &call, AgreedProduct &agreed);
 
 /// The type that partial sums travel in, by option 'partials': that of the result, as if a reduction
 /// followed the product, or that of the accumulator.

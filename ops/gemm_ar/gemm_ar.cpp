@@ -86,7 +86,7 @@ static void run(Call &call) {
   int64_t size = tilery_dtype_size(partial);
   PeerBuffers outs = everyonesOut(call, result);
   AgreedProduct agreed = agreeOnProduct(call, partialSums(call, m, n, a.dtype, partial), left, right, &outs);
-  agreed.problem.columnUnit = sentColumns;
+  chooseSentColumns(call, agreed);
   FormChoice choice =
       chooseProductForm(call, {"auto", "one_shot", "two_shot", "direct", "scattered", "unfused"},
                         formOnHost(call.world().size(), m * n * size), agreed, size, partialDepth);

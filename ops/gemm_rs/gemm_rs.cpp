@@ -42,7 +42,7 @@ static void run(Call &call) {
   tilery_dtype partial = partialType(call, out.dtype, a.dtype);
   // K may differ from rank to rank; tiles and what is staged may not.
   AgreedProduct agreed = agreeOnProduct(call, partialSums(call, m, n, a.dtype, partial), a, b);
-  agreed.problem.columnUnit = sentColumns;
+  chooseSentColumns(call, agreed);
   std::string form = chooseProductForm(call, {"auto", "overlapped", "unfused"}, "overlapped", agreed,
                                        tilery_dtype_size(partial), partialDepth)
                          .form;
