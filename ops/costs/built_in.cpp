@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Figures for machines that were not measured: those of two H200s joined by NVLink, 18 links each. Words with
 // flags were disturbed now and then from 512 KiB on, so their points there say more than the best of them took.
+// The fits of gemm_rs.overlapped and gemm_ar.direct are of a walk that mixed the own tiles in whatever the link.
 #include "ops/costs/calibration.h"
 
 namespace tilery::ops {
